@@ -6,10 +6,9 @@ pre-norm blocks, and the token embedding used once more as the head.
 Shapes: B sequences of T tokens, C channels in H heads, V tokens in the vocabulary.
 """
 
-import math
-
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 
 from mvgpt.config import GPTConfig
 
@@ -34,9 +33,6 @@ class Attention(nn.Module):
         q = self.query(x).view(B, T, H, C // H).transpose(1, 2)  # (B, H, T, C/H)
         k = self.key(x).view(B, T, H, C // H).transpose(1, 2)  # (B, H, T, C/H)
         v = self.value(x).view(B, T, H, C // H).transpose(1, 2)  # (B, H, T, C/H)
-        scores = q @ k.transpose(2, 3) / math.sqrt(C // H)  # (B, H, T, T)
-        future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
-        weights = scores.masked_fill(future, -math.inf).softmax(-1)  # (B, H, T, T)
-        y = weights @ v  # (B, H, T, C/H)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=T > 1)  # (B, H, T, C/H)
         y = y.transpose(1, 2).reshape(B, T, C)
         return self.dropout(self.c_proj(y))

@@ -38,3 +38,11 @@ def test_no_token_sees_a_later_one(config):
     difference = (layer(x) - layer(changed)).abs().amax(-1)[0]
     assert (difference[:8] == 0).all()
     assert (difference[8:] > 0).all()
+
+
+def test_the_formula_is_one_operation(config):
+    layer = Attention(config)
+    exported = torch.export.export(layer, (torch.randn(1, 12, 64),))
+    names = [node.name for node in exported.graph.nodes if node.op == "call_function"]
+    assert names.count("scaled_dot_product_attention") == 1
+    assert not any(name.startswith(("softmax", "matmul")) for name in names)
