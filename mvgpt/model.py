@@ -6,11 +6,23 @@ pre-norm blocks, and the token embedding used once more as the head.
 Shapes: B sequences of T tokens, C channels in H heads, V tokens in the vocabulary.
 """
 
+import math
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
 from mvgpt.config import GPTConfig
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    """x times the share of a standard normal below x (Hendrycks and Gimpel 2016), exactly."""
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def gelu_new(x: torch.Tensor) -> torch.Tensor:
+    """The tanh approximation of gelu, which OpenAI trained GPT-2 with."""
+    return F.gelu(x, approximate="tanh")
 
 
 class Attention(nn.Module):
@@ -36,3 +48,38 @@ class Attention(nn.Module):
         y = F.scaled_dot_product_attention(q, k, v, is_causal=T > 1)  # (B, H, T, C/H)
         y = y.transpose(1, 2).reshape(B, T, C)
         return self.dropout(self.c_proj(y))
+
+
+class MLP(nn.Module):
+    """Each token by itself, through a layer four times as wide."""
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        C = config.n_embd
+        self.exact = config.activation_function == "gelu"
+        self.c_fc = nn.Linear(C, 4 * C)
+        self.c_proj = nn.Linear(4 * C, C)
+        self.dropout = nn.Dropout(config.resid_pdrop)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, T, C) -> (B, T, C)"""
+        x = self.c_fc(x)  # (B, T, 4C)
+        x = gelu(x) if self.exact else gelu_new(x)
+        return self.dropout(self.c_proj(x))  # (B, T, C)
+
+
+class Block(nn.Module):
+    """Attention, then the MLP, each added to what it read (pre-norm)."""
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        self.attn = Attention(config)
+        self.ln_2 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        self.mlp = MLP(config)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, T, C) -> (B, T, C)"""
+        x = x + self.attn(self.ln_1(x))
+        x = x + self.mlp(self.ln_2(x))
+        return x
