@@ -1,5 +1,6 @@
 """mvGPT: a small GPT-2, and what its time is spent on. Read config.py first, then model.py."""
 
 from mvgpt.config import GPTConfig
+from mvgpt.model import GPT
 
-__all__ = ["GPTConfig"]
+__all__ = ["GPT", "GPTConfig"]

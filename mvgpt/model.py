@@ -13,6 +13,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from mvgpt.config import GPTConfig
+from mvgpt.errors import InputError
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:
@@ -83,3 +84,38 @@ class Block(nn.Module):
         x = x + self.attn(self.ln_1(x))
         x = x + self.mlp(self.ln_2(x))
         return x
+
+
+class GPT(nn.Module):
+    """Token ids in, and for each a score of every token that might come next."""
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.config = config
+        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
+        self.wpe = nn.Embedding(config.n_positions, config.n_embd)
+        self.dropout = nn.Dropout(config.embd_pdrop)
+        self.h = nn.ModuleList(Block(config) for _ in range(config.n_layer))
+        self.ln_f = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        self.apply(self.init_weights)
+
+    def init_weights(self, module: nn.Module) -> None:
+        """GPT-2's start: normal weights, smaller where 2 * n_layer of them add up in a row."""
+        std = self.config.initializer_range
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=std)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)
+        if isinstance(module, Attention | MLP):
+            nn.init.normal_(module.c_proj.weight, std=std / math.sqrt(2 * self.config.n_layer))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """ids (B, T) -> logits (B, T, V). More tokens than the window is an InputError."""
+        B, T = ids.shape
+        if T > self.config.n_positions:
+            raise InputError(f"{T} tokens do not fit the window of {self.config.n_positions}")
+        positions = torch.arange(T, device=ids.device)
+        x = self.dropout(self.wte(ids) + self.wpe(positions))  # (B, T, C)
+        for block in self.h:
+            x = block(x)
+        return F.linear(self.ln_f(x), self.wte.weight)  # (B, T, V); the head is the embedding
