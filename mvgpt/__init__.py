@@ -1,6 +1,7 @@
 """mvGPT: a small GPT-2, and what its time is spent on. Read config.py first, then model.py."""
 
 from mvgpt.config import GPTConfig
+from mvgpt.device import pick_device
 from mvgpt.model import GPT
 
-__all__ = ["GPT", "GPTConfig"]
+__all__ = ["GPT", "GPTConfig", "pick_device"]
