@@ -3,5 +3,6 @@
 from mvgpt.config import GPTConfig
 from mvgpt.device import pick_device
 from mvgpt.model import GPT
+from mvgpt.tokenizer import Tokenizer
 
-__all__ = ["GPT", "GPTConfig", "pick_device"]
+__all__ = ["GPT", "GPTConfig", "Tokenizer", "pick_device"]

@@ -1,9 +1,17 @@
 """Tiny random models: the same operations, almost no work."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from mvgpt import GPT, GPTConfig
+from mvgpt import GPT, GPTConfig, Tokenizer
+
+SHARED = Path(__file__).parents[2] / "shared"
+TEXT = (
+    "Mira the mole dug a tunnel under the old mill. She counted roots, and stones, and drops. "
+    "At the end of it sat a beetle with a lamp, who asked her the way to the sea!\n"
+) * 20
 
 
 @pytest.fixture
@@ -18,3 +26,16 @@ def model(config):
     model = GPT(config).eval()
     torch.nn.init.normal_(model.wpe.weight, std=0.5)
     return model
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    return Tokenizer.train([TEXT], 300)
+
+
+@pytest.fixture(scope="session")
+def corpus():
+    folder = SHARED / "corpus"
+    if not folder.is_dir():
+        pytest.skip("the corpus of old children's books is not here")
+    return folder
