@@ -1,6 +1,6 @@
 """Text to ids and back: byte-level BPE (Sennrich et al. 2016; on bytes, Radford et al. 2019)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import tokenizers
@@ -72,3 +72,47 @@ class Tokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """Ids to text; bytes that make no character become U+FFFD."""
         return self.inner.decode(list(ids), skip_special_tokens=False)
+
+    def pieces(self, ids: Iterable[int]) -> Iterator[str]:
+        """The text of ids as they come, in whole characters; joined it equals `decode`."""
+        waiting = []
+        for token in ids:
+            waiting.append(token)
+            text = self.decode(waiting)
+            if not text.endswith("\ufffd"):  # else perhaps the first bytes of a character
+                yield text
+                waiting = []
+        if waiting:
+            yield self.decode(waiting)
+
+    def explain(self, text: str) -> list[tuple[str, list[int], list[str]]]:
+        """How a text becomes ids: each word, the ids of its tokens, and the tokens as text.
+
+        A token that is a part of a character is shown as its bytes: <f0><9f>.
+        """
+        words = self.inner.pre_tokenizer.pre_tokenize_str(text)
+        rows = []
+        for _, (start, stop) in words:
+            ids = self.encode(text[start:stop])
+            rows.append((text[start:stop], ids, [self.show(token) for token in ids]))
+        return rows
+
+    def show(self, token: int) -> str:
+        """One token as text, or as <hex> bytes where it is no whole number of characters."""
+        text = self.decode([token])
+        if "\ufffd" not in text:
+            return text
+        return "".join(f"<{BYTES[c]:02x}>" for c in self.inner.id_to_token(token))
+
+
+def byte_characters() -> dict[str, int]:
+    """The character that stands for each byte in a byte-level vocabulary, and the byte.
+
+    GPT-2's table: printable bytes stand for themselves, the others for characters from 256 on.
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+BYTES = byte_characters()
