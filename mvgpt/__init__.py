@@ -2,7 +2,15 @@
 
 from mvgpt.config import GPTConfig
 from mvgpt.device import pick_device
+from mvgpt.generate import generate, stream
 from mvgpt.model import GPT
 from mvgpt.tokenizer import Tokenizer
 
-__all__ = ["GPT", "GPTConfig", "Tokenizer", "pick_device"]
+__all__ = [
+    "GPT",
+    "GPTConfig",
+    "Tokenizer",
+    "generate",
+    "pick_device",
+    "stream",
+]
