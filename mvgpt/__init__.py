@@ -1,5 +1,6 @@
 """mvGPT: a small GPT-2, and what its time is spent on. Read config.py first, then model.py."""
 
+from mvgpt.checkpoint import load_checkpoint, save_checkpoint
 from mvgpt.config import GPTConfig
 from mvgpt.device import pick_device
 from mvgpt.generate import generate, stream
@@ -11,6 +12,8 @@ __all__ = [
     "GPTConfig",
     "Tokenizer",
     "generate",
+    "load_checkpoint",
     "pick_device",
+    "save_checkpoint",
     "stream",
 ]

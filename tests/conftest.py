@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from mvgpt import GPT, GPTConfig, Tokenizer
+from mvgpt import GPT, GPTConfig, Tokenizer, save_checkpoint
 
 SHARED = Path(__file__).parents[2] / "shared"
+STORIES = Path(__file__).parents[1] / "checkpoints" / "stories"
 TEXT = (
     "Mira the mole dug a tunnel under the old mill. She counted roots, and stones, and drops. "
     "At the end of it sat a beetle with a lamp, who asked her the way to the sea!\n"
@@ -33,9 +34,23 @@ def tokenizer():
     return Tokenizer.train([TEXT], 300)
 
 
+@pytest.fixture
+def checkpoint(tmp_path, model, tokenizer):
+    """A folder with the tiny model in it."""
+    save_checkpoint(tmp_path / "tiny", model, tokenizer)
+    return tmp_path / "tiny"
+
+
 @pytest.fixture(scope="session")
 def corpus():
     folder = SHARED / "corpus"
     if not folder.is_dir():
         pytest.skip("the corpus of old children's books is not here")
     return folder
+
+
+@pytest.fixture(scope="session")
+def stories():
+    if not (STORIES / "model.safetensors").exists():
+        pytest.skip("the trained model, checkpoints/stories, is not here")
+    return STORIES
