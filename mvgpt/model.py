@@ -3,7 +3,8 @@
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners": learned positions,
 pre-norm blocks, and the token embedding used once more as the head.
 
-Shapes: B sequences of T tokens, C channels in H heads, V tokens in the vocabulary.
+Shapes: B sequences of T tokens, C channels in H heads, V tokens in the vocabulary. P tokens are
+in the cache already, if there is one.
 """
 
 import math
@@ -12,6 +13,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from mvgpt.cache import KVCache
 from mvgpt.config import GPTConfig
 from mvgpt.errors import InputError
 
@@ -39,14 +41,22 @@ class Attention(nn.Module):
         self.c_proj = nn.Linear(C, C)
         self.dropout = nn.Dropout(config.resid_pdrop)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, cache: KVCache | None = None, layer: int = 0
+    ) -> torch.Tensor:
         """(B, T, C) -> (B, T, C)"""
         B, T, C = x.shape
         H = self.n_head
         q = self.query(x).view(B, T, H, C // H).transpose(1, 2)  # (B, H, T, C/H)
         k = self.key(x).view(B, T, H, C // H).transpose(1, 2)  # (B, H, T, C/H)
         v = self.value(x).view(B, T, H, C // H).transpose(1, 2)  # (B, H, T, C/H)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=T > 1)  # (B, H, T, C/H)
+        mask = None
+        if cache is not None:
+            mask = cache.mask(T, x.device)
+            k, v = cache.extend(layer, k, v)  # (B, H, P + T, C/H)
+        y = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=T > 1 and mask is None
+        )  # (B, H, T, C/H)
         y = y.transpose(1, 2).reshape(B, T, C)
         return self.dropout(self.c_proj(y))
 
@@ -79,9 +89,11 @@ class Block(nn.Module):
         self.ln_2 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
         self.mlp = MLP(config)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, cache: KVCache | None = None, layer: int = 0
+    ) -> torch.Tensor:
         """(B, T, C) -> (B, T, C)"""
-        x = x + self.attn(self.ln_1(x))
+        x = x + self.attn(self.ln_1(x), cache, layer)
         x = x + self.mlp(self.ln_2(x))
         return x
 
@@ -109,13 +121,20 @@ class GPT(nn.Module):
         if isinstance(module, Attention | MLP):
             nn.init.normal_(module.c_proj.weight, std=std / math.sqrt(2 * self.config.n_layer))
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """ids (B, T) -> logits (B, T, V). More tokens than the window is an InputError."""
+    def forward(self, ids: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
+        """ids (B, T) -> logits (B, T, V).
+
+        With a cache the ids go on from those it holds, and it holds them too afterwards. More
+        tokens than the window, those in the cache included, is an InputError.
+        """
         B, T = ids.shape
-        if T > self.config.n_positions:
-            raise InputError(f"{T} tokens do not fit the window of {self.config.n_positions}")
-        positions = torch.arange(T, device=ids.device)
+        P = cache.position if cache is not None else 0
+        if P + T > self.config.n_positions:
+            raise InputError(f"{P + T} tokens do not fit the window of {self.config.n_positions}")
+        positions = torch.arange(P, P + T, device=ids.device)
         x = self.dropout(self.wte(ids) + self.wpe(positions))  # (B, T, C)
-        for block in self.h:
-            x = block(x)
+        for layer, block in enumerate(self.h):
+            x = block(x, cache, layer)
+        if cache is not None:
+            cache.advance(T)
         return F.linear(self.ln_f(x), self.wte.weight)  # (B, T, V); the head is the embedding
