@@ -5,6 +5,7 @@ from functools import partial
 
 import torch
 
+from mvgpt.cache import KVCache
 from mvgpt.errors import InputError
 from mvgpt.model import GPT
 
@@ -20,11 +21,13 @@ def stream(
     temperature: float = TEMPERATURE,
     top_k: int | None = TOP_K,
     generator: torch.Generator | None = None,
+    use_cache: bool = True,
     vocab: int | None = None,
     stop: int | None = None,
 ) -> Iterator[int]:
     """Yield up to `tokens` new ids that go on from `ids`, one at a time.
 
+    `use_cache` keeps the keys and values of what was read (KVCache) instead of reading it again.
     `temperature` 0 takes the most likely token; `top_k` draws from the k most likely (None: from
     all). Ids from `vocab` on are never drawn, and writing ends before an id equal to `stop`.
     Of a prompt longer than the window the last ids are read. When the window is full, its last
@@ -33,7 +36,7 @@ def stream(
     vocab = model.config.vocab_size if vocab is None else vocab
     check(model, ids, tokens, vocab, temperature, top_k)
     draw = partial(sample, temperature=temperature, top_k=top_k, generator=generator)
-    return write(model, list(ids), tokens, draw, vocab, stop)
+    return write(model, list(ids), tokens, draw, use_cache, vocab, stop)
 
 
 def generate(model: GPT, ids: list[int], tokens: int, **options) -> list[int]:
@@ -73,19 +76,24 @@ def check(
 
 
 @torch.no_grad()  # around each step of the generator, so that it does not leak to the caller
-def write(model, ids, tokens, draw, vocab, stop) -> Iterator[int]:
-    """The loop of `stream`: read all, draw a token, and so on."""
+def write(model, ids, tokens, draw, use_cache, vocab, stop) -> Iterator[int]:
+    """The loop of `stream`: read what is unread, draw a token, and so on."""
     window, device = model.config.n_positions, model.wte.weight.device
     ids = ids[-window:]
+    cache, unread = None, ids
     for _ in range(tokens):
         if len(ids) > window:
             ids = ids[-max(1, window // 2) :]
-        logits = model(torch.tensor([ids], device=device))  # (1, T, V)
+            cache, unread = None, ids
+        if use_cache and cache is None:
+            cache = KVCache(model.config.n_layer)
+        logits = model(torch.tensor([unread], device=device), cache)  # (1, T, V)
         token = draw(logits[0, -1, :vocab])
         if token == stop:
             return
         yield token
         ids.append(token)
+        unread = [token] if use_cache else ids
 
 
 def sample(
