@@ -1,0 +1,1 @@
+"""The instruments. They know the model; the model does not know them."""
