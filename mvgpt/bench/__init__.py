@@ -1,0 +1,1 @@
+"""The modes of bench.py, a module each."""
