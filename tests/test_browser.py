@@ -1,0 +1,133 @@
+"""explore.py's page in a real browser: Chromium, without a screen."""
+
+import io
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from functools import partial
+
+import numpy
+import pytest
+import torch
+
+from mvgpt import GPT, GPTConfig, save_checkpoint
+from mvgpt.measure.conditions import ROOT
+
+pytest.importorskip("model_explorer", reason="the viewer, ai-edge-model-explorer, is not here")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not here")
+Image = pytest.importorskip("PIL.Image", reason="pillow is not here")
+
+import explore  # noqa: E402  after the check for the viewer
+
+CHROMIUM = shutil.which("chromium")
+SEARCH = "Search nodes/layers by regex"
+
+
+@pytest.fixture(scope="module")
+def page():
+    if not CHROMIUM:
+        pytest.skip("chromium is not here")
+    options = ["--no-sandbox", "--enable-unsafe-swiftshader"]
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=options)
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(60_000)
+        yield page
+        browser.close()
+
+
+@contextmanager
+def served(*args):
+    """Run explore.py; the address that it prints. Ctrl-C must end it with the page open."""
+    command = [sys.executable, ROOT / "explore.py", "--no-browser", *args]
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a background job ignores it
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heed)
+    try:
+        yield next(line.strip() for line in process.stdout if line.startswith("http://"))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 130  # a second, if the machine is free
+    finally:
+        process.kill()
+        process.wait()
+
+
+def stats(page):
+    """The table of the node data: Min, Max, Sum, Avg."""
+    page.get_by_text("Aggregated stats").wait_for()
+    text = page.inner_text("body")
+    return {name: float(value) for name, value in re.findall(r"(Max|Sum)\s+([\d.e-]+)", text)}
+
+
+def pixels(page, color):
+    """How many of the page's pixels have that colour, give or take what drawing does to it."""
+    image = numpy.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB"), dtype=int)
+    return int((abs(image - color) <= 3).all(axis=2).sum())
+
+
+def rgb(color):
+    return numpy.array(list(bytes.fromhex(color.removeprefix("#"))))
+
+
+def select(page, node, label):
+    """Search a node by its id and select it, which unfolds its layers; what is said of it."""
+    page.get_by_placeholder(SEARCH).fill(node)
+    for _ in range(20):  # the list of what was found may be that of an earlier search
+        page.get_by_text(label, exact=True).first.click(modifiers=["Alt"])
+        page.wait_for_timeout(500)
+        said = page.inner_text("body").partition("NODE INFO")[2]
+        if re.match(rf"\s*op name\s+{label}\s+id\s+{node}\s", said):
+            return said
+    pytest.fail(f"{node} cannot be selected")
+
+
+def wait_for_pixels(page, color):
+    """The layers take their time to unfold."""
+    for _ in range(20):
+        if pixels(page, color) > 1000:
+            return True
+        page.wait_for_timeout(500)
+    return False
+
+
+def test_the_timed_graph_is_shown(tmp_path, tokenizer, page):
+    torch.manual_seed(0)  # a large vocabulary, so that the head is the slowest by far
+    config = GPTConfig(vocab_size=20_000, n_positions=32, n_embd=64, n_layer=2, n_head=4)
+    save_checkpoint(tmp_path / "tiny", GPT(config), tokenizer)
+    with served(tmp_path / "tiny", "--times", "--out", tmp_path) as address:
+        page.goto(address)
+        results = json.loads((tmp_path / "explore-cpu.json").read_text(encoding="utf-8"))
+        medians = {node["name"]: node["milliseconds"]["median"] for node in results["nodes"]}
+        shown = stats(page)
+        assert shown["Max"] == pytest.approx(medians["linear_12"], rel=1e-3)
+        assert shown["Sum"] == pytest.approx(sum(medians.values()), rel=1e-3)
+        assert page.get_by_text("mvGPT", exact=True).count() == 1
+
+        slate, coral = rgb(explore.SLATE), rgb(explore.CORAL)
+        assert pixels(page, coral) < 300  # the layers are folded
+        select(page, "linear_12", "aten.linear")
+        assert wait_for_pixels(page, coral)
+
+        page.get_by_placeholder(SEARCH).fill("erf")
+        page.get_by_text("6 results").wait_for()  # two, and what they read and are read by
+        panel = select(page, "erf_1", "aten.erf")
+        assert "mvgpt.model.GPT/mvgpt.model.Block_1/mvgpt.model.MLP_mlp" in panel
+        value = float(re.search(r"milliseconds\s+([\d.e-]+)", panel)[1])
+        assert value == pytest.approx(medians["erf_1"], rel=1e-3)
+        low, high = min(medians.values()), max(medians.values())
+        assert wait_for_pixels(page, slate + (value - low) / (high - low) * (coral - slate))
+
+
+def test_the_bare_graph_of_48_blocks_opens(tmp_path, tokenizer, page):
+    config = GPTConfig(vocab_size=300, n_positions=8, n_embd=16, n_layer=48, n_head=2)
+    torch.manual_seed(0)
+    save_checkpoint(tmp_path / "deep", GPT(config), tokenizer)
+    with served(tmp_path / "deep", "--out", tmp_path) as address:
+        page.goto(address)
+        page.get_by_text("op node count").wait_for()
+        assert re.search(r"op node count\s+2029", page.inner_text("body"))
+        assert "NODE DATA PROVIDERS" not in page.inner_text("body")
+        assert "mvgpt.model.Block_47/" in select(page, "erf_47", "aten.erf")
