@@ -54,3 +54,11 @@ def stories():
     if not (STORIES / "model.safetensors").exists():
         pytest.skip("the trained model, checkpoints/stories, is not here")
     return STORIES
+
+
+@pytest.fixture
+def quick_compiler(monkeypatch):
+    """torch.compile as it is but for Inductor: the graph is captured and run eagerly."""
+    compiler = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **options: compiler(f, backend="eager",
+                                                                       **options))  # fmt: skip
