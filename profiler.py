@@ -7,7 +7,7 @@
 A pass reads a full window of random tokens; writing adds 100 tokens to "Once upon a time" with
 the KV cache. The slowest operations of each are printed with their share of the profiled run, and
 the time of both without the profiler, from plain runs that alternate with profiled ones. Writes
-results/profiler-<device>.json and two traces for https://ui.perfetto.dev.
+results/profiler-<device>.json and two traces for https://ui.perfetto.dev; with --plot, two charts.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from mvgpt.arguments import positive
 from mvgpt.data import random_ids
 from mvgpt.errors import run
 from mvgpt.measure import options, report
+from mvgpt.measure.plots import UNITS, plot_profile
 from mvgpt.measure.timing import as_json, compare, run_rounds, spread, time_call
 from mvgpt.measure.trace import direct, find_span, need_kernels, profiled, save_trace, summary
 from mvgpt.progress import progress
@@ -45,11 +46,15 @@ def main() -> None:
     for name in results["traces"].values():
         path = args.out / name
         print(f"wrote {report.shown(path)} ({path.stat().st_size / 1e6:.2f} MB)")
+    for unit in UNITS if args.plot else ():
+        path = args.out / f"profiler-{device.type}-{unit}.png"
+        print(f"wrote {report.shown(plot_profile(results, unit, path))}")
 
 
 def parse() -> argparse.Namespace:
     parser = options.parser(__doc__)
     options.add_device(parser)
+    options.add_plot(parser)
     options.add_prompt(parser)
     parser.add_argument("--tokens", type=positive, default=100,
                         help=f"to write (100); the first {TRACED_TOKENS} are traced")  # fmt: skip
