@@ -1,9 +1,13 @@
-"""A pass as torch.export's graph: its operations, where each stands in the code, and its time."""
+"""A pass as torch.export's graph: its operations, where each stands in the code, and its time.
+
+So is the step of one token with the KV cache: a Step, the model as a module that takes tensors.
+"""
 
 import re
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,9 @@ from torch.fx import Interpreter, Node
 from torch.fx.proxy import TracerBase
 from torch.profiler import record_function
 
-from mvgpt import GPT
+from mvgpt import GPT, KVCache
+from mvgpt.data import random_ids
+from mvgpt.errors import InputError
 from mvgpt.measure.conditions import ROOT
 from mvgpt.measure.timing import Round, run_rounds, time_call, time_result
 from mvgpt.progress import progress
@@ -36,8 +42,44 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def export_pass(model: GPT, ids: torch.Tensor) -> ExportedProgram:
-    """The graph of a pass in eval mode over ids (B, T), for that B and T alone.
+class Step(torch.nn.Module):
+    """The model's step for a token with the KV cache; export takes no cache, but its tensors."""
+
+    def __init__(self, model: GPT):
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, ids: torch.Tensor, keys: list[torch.Tensor], values: list[torch.Tensor]
+    ) -> torch.Tensor:
+        """ids (B, 1), and of each block (B, H, P, C/H) or, for P = 0, none -> logits (B, 1, V)"""
+        cache = KVCache(len(self.model.h))
+        if keys:
+            cache.keys, cache.values, cache.position = list(keys), list(values), keys[0].size(2)
+        return self.model(ids, cache)
+
+
+def step_inputs(model: GPT, position: int, seed: int, batch: int = 1) -> tuple:
+    """Random ids, keys and values for a token that sees `position` tokens, itself included."""
+    c, past = model.config, position - 1
+    if position > c.n_positions:
+        raise InputError(f"{position} tokens do not fit the window of {c.n_positions}")
+    ids = random_ids(c.vocab_size, batch, seed).view(batch, 1).to(model.wte.weight.device)
+    shape = (2, c.n_layer if past else 0, batch, c.n_head, past, c.n_embd // c.n_head)
+    generator = torch.Generator().manual_seed(seed)
+    keys, values = torch.randn(shape, generator=generator).to(model.wte.weight)
+    return ids, list(keys), list(values)
+
+
+def shrunken(model: GPT) -> GPT:
+    """The model's twin: the same operations on a channel a head, with almost no work in them."""
+    c = model.config
+    config = replace(c, n_embd=c.n_head, vocab_size=2, n_positions=2)
+    return GPT(config).to(model.wte.weight).eval()
+
+
+def export_pass(model: torch.nn.Module, *args: Any) -> ExportedProgram:
+    """The graph of a call in eval mode with `args`, ids (B, T) for a GPT, for their shapes alone.
 
     torch notes where an operation was called, but only in functions named `forward`; that they
     are kept for all code of the repository tells a line of gelu from the line that calls it. The
@@ -45,7 +87,7 @@ def export_pass(model: GPT, ids: torch.Tensor) -> ExportedProgram:
     """
     ours = patch.object(TracerBase, "_filter_traceback_frames", our_frames, create=True)
     with evaluating(model), ours:
-        return torch.export.export(model, (ids,))
+        return torch.export.export(model, args)
 
 
 def our_frames(_: TracerBase, frames: traceback.StackSummary) -> traceback.StackSummary:
@@ -78,7 +120,7 @@ def describe_node(node: Node) -> dict[str, str | None]:
     return {
         "name": node.name,
         "operation": schema.name if schema else str(node.target),
-        "module": modules[-1][0] if modules else "",
+        "module": re.sub(r"^model(\.|$)", "", modules[-1][0]) if modules else "",  # of a Step
         "source": lines[-1] if lines else None,
     }
 
