@@ -23,7 +23,7 @@ def writing(model):
 
 
 def test_every_case_writes_the_same_text_in_every_round(writing):
-    rows = cache.measure(writing, [1, 5, 12], budget=0)
+    rows = cache.compare_lengths(writing, [1, 5, 12], budget=0)
     assert [row["length"] for row in rows] == [1, 5, 12]
     assert writing.same() == 12
     runs = {name: len(laps) for name, laps in writing.laps.items()}
@@ -69,7 +69,7 @@ def test_other_ids_without_the_cache_are_invalid(writing, monkeypatch):
             yield token if use_cache or place != 4 else (token + 1) % 300
 
     monkeypatch.setattr(cache, "stream", faulty)
-    rows = cache.measure(writing, [4, 5, 12], budget=0)
+    rows = cache.compare_lengths(writing, [4, 5, 12], budget=0)
     assert [row["verdict"] == "invalid" for row in rows] == [False, True, True]
     assert rows[1]["cached"] is rows[1]["ratio"] is None
     text = cache.render({"conditions": conditions(), "writing": rows})

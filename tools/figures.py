@@ -23,17 +23,18 @@ sys.path.insert(0, str(ROOT))  # the scripts, whose tables are shown
 import decisions  # noqa: E402
 import explore  # noqa: E402
 import profiler  # noqa: E402
-from mvgpt.bench import cache  # noqa: E402
+from mvgpt.bench import cache, roofs  # noqa: E402
 from mvgpt.errors import InputError, run  # noqa: E402
 from mvgpt.files import read_json  # noqa: E402
 from mvgpt.measure.plots import UNITS, plot_decisions, plot_profile  # noqa: E402
 
 RESULTS, IMAGES = ROOT / "results" / "reference", ROOT / "docs" / "images"
-RENDER = {
-    "bench": cache.render,
-    "decisions": decisions.render,
-    "explore": explore.render,
-    "profiler": profiler.render,
+RENDER = {  # by the name in the page: the results files, and what prints them
+    "bench": ("bench-[cm]*", cache.render),  # the devices alone, and no mode
+    "decisions": ("decisions-*", decisions.render),
+    "explore": ("explore-*", explore.render),
+    "profiler": ("profiler-*", profiler.render),
+    "roofs": ("bench-roofs-*", roofs.render),
 }
 MARK = re.compile(r"(<!-- figure: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -67,8 +68,9 @@ def refresh(page: Path, results: Path, check: bool) -> bool:
 def figure(name: str, results: Path) -> str:
     """All results of a script, as it prints them, or the charts of all of its results."""
     if name in RENDER:
-        files = sorted(results.glob(f"*/{name}-*.json"))
-        blocks = [f"```\n{RENDER[name](read_json(file))}\n```\n" for file in files]
+        pattern, render = RENDER[name]
+        files = sorted(results.glob(f"*/{pattern}.json"))
+        blocks = [f"```\n{render(read_json(file))}\n```\n" for file in files]
     elif name in CHARTS:
         names = (name for name, *_ in CHARTS[name](results))
         blocks = [f"![{Path(name).stem.replace('-', ' ')}](images/{name})\n" for name in names]

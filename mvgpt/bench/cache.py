@@ -1,13 +1,15 @@
 """Writing with the KV cache and without it, at several lengths of one text."""
 
+import argparse
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
 import torch
 
-from mvgpt import GPT, stream
-from mvgpt.measure import report
+from mvgpt import GPT, Tokenizer, stream
+from mvgpt.arguments import above_zero, positive
+from mvgpt.measure import options, report
 from mvgpt.measure.timing import (
     FASTER,
     INVALID,
@@ -22,6 +24,24 @@ from mvgpt.measure.timing import (
 from mvgpt.progress import progress
 
 CASES = {"cached": True, "cached, again": True, "uncached": False}  # "again" is the A/A arm
+LENGTHS = (5, 50, 100, 250)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What this mode takes on the command line."""
+    options.add_prompt(parser)
+    parser.add_argument("--lengths", type=positive, nargs="+", default=LENGTHS,
+                        metavar="TOKENS", help="how much to write (5 50 100 250)")  # fmt: skip
+    parser.add_argument("--budget", type=above_zero, default=90.0,
+                        help="seconds of rounds; 10 are run in any case (90)")  # fmt: skip
+
+
+def measure(args: argparse.Namespace, model: GPT, tokenizer: Tokenizer) -> dict:
+    """The results' own keys: `writing`, a row a length."""
+    lengths = sorted(set(args.lengths))
+    prompt = options.read_prompt(args, model, tokenizer, lengths[-1])
+    writing = Writing(model, prompt, lengths[-1], tokenizer.vocab_size, args.seed)
+    return {"writing": compare_lengths(writing, lengths, args.budget)}
 
 
 class Writing:
@@ -54,7 +74,7 @@ class Writing:
         return [{n: laps[length - 1] for n, laps in zip(CASES, run, strict=True)} for run in runs]
 
 
-def measure(writing: Writing, lengths: Sequence[int], budget: float) -> list[dict]:
+def compare_lengths(writing: Writing, lengths: Sequence[int], budget: float) -> list[dict]:
     """The `writing` rows of the results: one text a round serves all lengths.
 
     `ratio` is the time with the cache over the time without it. Where the ids of the two differ

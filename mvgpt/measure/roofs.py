@@ -1,0 +1,206 @@
+"""The machine's roofs: how fast it multiplies, moves bytes, and hands over operations, at best.
+
+Measured in a few seconds, never looked up (Williams et al. 2009, "Roofline"): what a data sheet
+promises is not what PyTorch reaches on so many threads. Data in a cache is read several times
+faster than from memory, so that there is a bandwidth for each size of the data worked on.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from mvgpt import GPT
+from mvgpt.errors import InputError
+from mvgpt.files import read_json
+from mvgpt.measure.costs import Cost, total
+from mvgpt.measure.graph import export_pass, operations, shrunken
+from mvgpt.measure.timing import Round, as_json, run_rounds, spread, time_call
+from mvgpt.progress import progress
+
+MEGABYTES = (0.4, 1.6, 6, 58, 230)
+PATTERNS = {"read": torch.Tensor.sum, "read_write": partial(torch.Tensor.add_, other=1)}
+ROUNDS = 12
+SUSPECT = 1.05  # of its roof: no product is as fast, so that its FLOPs must be miscounted
+LEAST = 100e6  # bytes that a sample moves, so that the clock's own time does not matter
+TWINS = 20  # passes of the twin in a sample
+MOST = 200  # calls of a sample
+WARM = 4  # calls before a sample
+IN_A_ROW = 20  # calls of a sample on a device that works apart: it waits for the last alone
+ALIKE = ("machine", "device", "threads", "usable_cores", "dtype", "torch")  # to be used again
+Shape = tuple[int, int, int]  # M, K, N: a product of (M, K) and (K, N)
+
+
+def find_roofs(results: dict, out: Path, model: GPT) -> dict:
+    """The `roofs` that bench.py wrote under the conditions of these results, or new ones."""
+    path = out / f"bench-roofs-{results['conditions']['device']}.json"
+    try:
+        found = read_json(path)
+        if described(found) == described(results):
+            return {**found["roofs"], "from": path.name}
+    except (InputError, KeyError, TypeError):  # none yet, or not one that can be used
+        pass
+    return measure_roofs(model, results["conditions"]["seed"])
+
+
+def described(results: dict) -> list:
+    """What roofs depend on: the conditions, and the model but for its name."""
+    return [{**results["model"], "name": None}, *(results["conditions"][key] for key in ALIKE)]
+
+
+def measure_roofs(model: GPT, seed: int, shapes: Sequence[Shape] = ()) -> dict:
+    """The `roofs` of the results, measured in turns on the model's device and in its dtype.
+
+    GFLOP/s of products, of other `shapes` than the usual where they are given; GB/s net of what
+    the call itself takes (on the CPU, where it can be told apart); microseconds an operation.
+    """
+    weight = model.wte.weight
+    shapes = list(shapes) or [*own_shapes(model), *squares(weight.device)]
+    cases = {shape: product(weight, *shape) for shape in shapes}
+    for megabytes in (0, *MEGABYTES):
+        data = weight.new_zeros(max(1, round(megabytes * 1e6 / weight.element_size())))
+        for pattern, call in PATTERNS.items():
+            cases[pattern, megabytes] = repeated(partial(call, data), data.nbytes, data.device)
+    twin, ids = shrunken(model), torch.zeros(1, 2, dtype=torch.int64, device=weight.device)
+    cases["twin"] = repeated(partial(twin, ids), LEAST / TWINS, weight.device)
+    rounds = list(progress(run_rounds(cases, seed=seed, rounds=ROUNDS), "roofs, rounds"))
+    products = [{"shape": list(shape), "gflops": gflops(rounds, shape)} for shape in shapes]
+    return {
+        "products": products,
+        "peak": max((row["gflops"] for row in products), key=lambda found: found["median"]),
+        "bandwidth": [bandwidth(rounds, megabytes, weight.device) for megabytes in MEGABYTES],
+        "hand_over": hand_over(rounds, len(operations(export_pass(twin, ids)))),
+        "from": "this run",
+    }
+
+
+def own_shapes(model: GPT) -> list[Shape]:
+    """The products of the model's own pass."""
+    c = model.config
+    T, C, V = c.n_positions, c.n_embd, c.vocab_size
+    return [(T, C, C), (T, C, 4 * C), (T, 4 * C, C), (T, C, V)]
+
+
+def squares(device: torch.device) -> list[Shape]:
+    """Products large enough to fill the device."""
+    sizes = (512, 1024, 1536) if device.type == "cpu" else (2048, 4096, 8192)
+    return [(n, n, n) for n in sizes]
+
+
+def product(weight: torch.Tensor, M: int, K: int, N: int) -> Callable[[], float]:
+    """x (M, K) and weights (N, K), as the model's layers hold them."""
+    x, weights = weight.new_ones(M, K), weight.new_ones(N, K)
+    return repeated(partial(F.linear, x, weights), 4 * weights.nbytes, weight.device)
+
+
+def repeated(call: Callable[[], object], size: int, device: torch.device) -> Callable[[], float]:
+    """A case that calls several times, the more the fewer bytes, and gives the mean seconds.
+
+    The calls before them bring the data as near as it comes: other cases have driven it away,
+    and a cache may take several to hold it again.
+    """
+    calls = max(1 if device.type == "cpu" else IN_A_ROW, round(LEAST / max(size, LEAST / MOST)))
+    call = torch.no_grad()(call)
+
+    def calling():
+        for _ in range(calls):
+            call()
+
+    def case() -> float:
+        for _ in range(WARM):
+            call()
+        return time_call(calling, device) / calls
+
+    return case
+
+
+def gflops(rounds: Sequence[Round], shape: Shape) -> dict:
+    M, K, N = shape
+    return as_json(spread([2e-9 * M * K * N / seconds[shape] for seconds in rounds]))
+
+
+def bandwidth(rounds: Sequence[Round], megabytes: float, device: torch.device) -> dict:
+    """In GB/s. An addition in place reads what it writes: its bytes count twice."""
+    row = {"megabytes": megabytes}
+    for pattern, times in (("read", 1), ("read_write", 2)):
+        seconds = [net(one[pattern, megabytes], one[pattern, 0], device) for one in rounds]
+        row[pattern] = as_json(spread([times * megabytes / 1e3 / each for each in seconds]))
+    return row
+
+
+def net(whole: float, call: float, device: torch.device) -> float:
+    """Seconds without those of the call, which noise cannot make nothing of."""
+    return max(whole - call, whole / 10) if device.type == "cpu" else whole
+
+
+def hand_over(rounds: Sequence[Round], count: int) -> dict:
+    """What an operation with almost no work takes, on average over the `count` of the twin."""
+    samples = [seconds["twin"] / count for seconds in rounds]
+    return {"operations": count, "microseconds": as_json(spread(samples, 1e6))}
+
+
+class Roofs:
+    """What the measured roofs allow: the milliseconds that a cost takes at best."""
+
+    def __init__(self, found: dict):
+        """`found` is the `roofs` of the results."""
+        self.peak = found["peak"]["median"]  # GFLOP/s
+        self.sizes = [row["megabytes"] for row in found["bandwidth"]]
+        self.rates = {pattern: [row[pattern]["median"] for row in found["bandwidth"]]
+                      for pattern in PATTERNS}  # fmt: skip
+        self.hand_over = found["hand_over"]["microseconds"]["median"] / 1000  # ms an operation
+
+    def compute(self, cost: Cost) -> float:
+        """The time of its FLOPs at the peak, in ms."""
+        return cost.flops / self.peak / 1e6
+
+    def transfer(self, cost: Cost, standing: int) -> float:
+        """The time of its bytes, in ms, at the bandwidth of the size of the data it works on.
+
+        That is its own size, where it works on what the run has just made. What stood before the
+        run (a weight, the KV cache) was last read a whole run ago, and so comes from as far as
+        all `standing` bytes of the run reach.
+        """
+        own = cost.bytes
+        distance = max(own, standing) if 2 * cost.standing > own else own
+        both = 2 * min(cost.read, cost.written)  # each byte read has one that is written
+        rest = own - both
+        return (both / self.rate("read_write", distance) + rest / self.rate("read", distance)) / 1e6
+
+    def rate(self, pattern: str, size: float) -> float:
+        """GB/s at a size in bytes, between the measured ones by its logarithm."""
+        return float(np.interp(math.log(max(size, 1) / 1e6), np.log(self.sizes),
+                               self.rates[pattern]))  # fmt: skip
+
+    def price(self, cost: Cost, standing: int) -> dict:
+        """The node's keys in the results: what it costs, the time that allows, what bounds it.
+
+        `intensity` is in FLOP per byte, null where there is no FLOP. `bound` is null for what
+        costs nothing: a view.
+        """
+        compute, transfer = self.compute(cost), self.transfer(cost, standing)
+        return {
+            "flops": cost.flops,
+            "bytes": cost.bytes,
+            "intensity": cost.flops / cost.bytes if cost.flops else None,
+            "attainable_milliseconds": max(compute, transfer),
+            "bound": ("compute" if compute > transfer else "bandwidth") if cost.bytes else None,
+        }
+
+
+def priced(costs: dict[str, Cost], roofs: Roofs) -> dict[str, dict]:
+    """The price of each node of a run, by name."""
+    standing = total(costs).standing
+    return {name: roofs.price(cost, standing) for name, cost in costs.items()}
+
+
+def reach(price: dict, milliseconds: dict) -> dict:
+    """`share_of_roof`: the time that the roof allows over the one measured (a Spread), and
+    `suspect`: whether that is more than a product can reach. Null and false for a view.
+    """
+    share = price["attainable_milliseconds"] / milliseconds["median"] if price["bound"] else None
+    return {"share_of_roof": share, "suspect": bool(price["flops"] and share > SUSPECT)}
