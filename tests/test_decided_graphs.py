@@ -9,7 +9,7 @@ from mvgpt.measure.decisions import DECISIONS, applied
 
 pytest.importorskip("model_explorer", reason="the viewer, ai-edge-model-explorer, is not here")
 
-import explore  # noqa: E402  after the check for the viewer
+from mvgpt.measure import page  # noqa: E402  after the check for the viewer
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda decision: decision.name)
@@ -17,9 +17,8 @@ def test_node_data_goes_by_the_ids_of_the_graph_shown(model, decision, quick_com
     with applied(decision.patches(model)):
         exported = graph.export_pass(model, random_ids(300, 32, seed=0))
     names = [node.name for node in graph.operations(exported)]
-    spread = {"median": 1.0, "low": None, "high": None, "n": 1}
-    nodes = [{"name": name, "milliseconds": spread} for name in names]
-    config = explore.page(exported, {"nodes": nodes, "ledger": True})
+    nodes = [{"name": name, **dict.fromkeys(page.COLUMNS.values(), 1.0)} for name in names]
+    config = page.graphs_page({"pass": exported}, {"nodes": nodes})
     (shown,) = config.graphs_list[0]["graphs"]
     assert set(names) <= {node.id for node in shown.nodes}
 

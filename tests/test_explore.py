@@ -1,5 +1,4 @@
 import json
-import math
 import os
 import signal
 import socket
@@ -22,6 +21,7 @@ from mvgpt.measure.conditions import ROOT
 pytest.importorskip("model_explorer", reason="the viewer, ai-edge-model-explorer, is not here")
 
 import explore  # noqa: E402  after the check for the viewer
+from mvgpt.measure import nodes, page  # noqa: E402
 
 FETCH = build_opener(ProxyHandler({})).open
 
@@ -51,30 +51,36 @@ def export(n_layer=2):
     return graph.export_pass(GPT(config), torch.zeros(1, 8, dtype=torch.int64))
 
 
+def always(milliseconds):
+    value = float(milliseconds)
+    return {"median": value, "low": value, "high": value, "n": 9}
+
+
 def planted(exported):
     """Results in which the nodes take 1, 2, 3 ... ms."""
-
-    def always(milliseconds):
-        value = float(milliseconds)
-        return {"median": value, "low": value, "high": value, "n": 9}
-
-    nodes = [
-        {**graph.describe_node(node), "milliseconds": always(number)}
+    found = [
+        {**graph.describe_node(node), "milliseconds": always(number), "flops": 0, "bytes": 8,
+         "intensity": None, "share_of_roof": 0.5, "bound": "bandwidth", "suspect": False}
         for number, node in enumerate(graph.operations(exported), 1)
-    ]
-    total = sum(range(len(nodes) + 1))
-    return {"nodes": nodes, "ledger": {"plain": always(2 * total), "nodes": always(total)}}
+    ]  # fmt: skip
+    total = sum(range(len(found) + 1))
+    ledger = {"plain": always(2 * total), "nodes": always(total), "between": always(0),
+              "residual": always(total), "closes": False}  # fmt: skip
+    return {"operations": len(found), "nodes": found, "ledger": ledger, "step": None}
 
 
 def test_times_are_written_and_printed(checkpoint, tmp_path, start):
     out = tmp_path / "my résults"
     status, printed, errors = start(checkpoint, "--times", "--no-serve", "--out", out)
-    assert (status, errors) == (0, "")
+    assert errors == ""
     text = (out / "explore-cpu.json").read_text(encoding="utf-8")
     results = json.loads(text, parse_constant=pytest.fail)  # NaN and the like
     assert results["operations"] == len(results["nodes"]) == 59
     assert results["tokens"] == 32
-    assert results["ledger"].keys() == {"plain", "nodes"}
+    ledger = results["ledger"]
+    closes = ledger.pop("closes")
+    assert ledger.keys() == {"plain", "nodes", "between", "residual"}
+    assert status == (3 if closes is False else 0)
     total = sum(node["milliseconds"]["median"] for node in results["nodes"])
     assert total == pytest.approx(results["ledger"]["nodes"]["median"], rel=0.2)
     for times in [
@@ -82,10 +88,12 @@ def test_times_are_written_and_printed(checkpoint, tmp_path, start):
         *(node["milliseconds"] for node in results["nodes"]),
     ]:
         assert times.keys() == {"median", "low", "high", "n"}
-        assert 0 < times["low"] <= times["median"] <= times["high"]
+        assert times["low"] <= times["median"] <= times["high"]
         assert times["n"] >= 9
     assert str(tmp_path) not in text
     assert socket.gethostname() not in text
+    assert results["roofs"]["from"] == "this run"
+    results["ledger"]["closes"] = closes
     assert explore.render(results) in printed
     assert max(map(len, explore.render(results).splitlines())) <= 100
     assert (out / results["trace"]).exists()
@@ -105,51 +113,47 @@ def test_without_times_there_are_none(checkpoint, tmp_path, start):
     assert list(tmp_path.glob("*.gz")) == []
 
 
-def test_the_five_slowest_nodes_are_printed():
-    results = planted(export())
-    lines = explore.times(results["nodes"], results["ledger"])
-    table = "\n".join(lines).splitlines()[3:8]
-    rows = [line.split() for line in table]
-    assert [row[0] for row in rows] == ["linear_12", "layer_norm_4", "add_6", "dropout_4",
-                                        "linear_11"]  # fmt: skip
-    assert [row[-6] for row in rows] == ["59.00", "58.00", "57.00", "56.00", "55.00"]
-    assert rows[1][1] == "ln_f"
-    assert rows[1][2].startswith("mvgpt/model.py:")
-    assert rows[0][-2:] == [f"{100 * 59 / (59 * 30):.1f}", "%"]
-    assert "50.0 % of the plain pass" in lines[-3]
-    assert "do not add up" in lines[-1]
-
-
 @pytest.mark.parametrize("n_layer", [2, 6, 48])
 def test_node_data_goes_by_the_ids_of_the_graph(n_layer):
     """And the page stays small: a layer to each block, and few of the weights' values."""
     exported = export(n_layer)
-    config = explore.page(exported, planted(exported))
+    config = page.graphs_page({"pass": exported}, planted(exported))
     (shown,) = config.graphs_list[0]["graphs"]
     namespaces = {node.id: node.namespace for node in shown.nodes}
-    data = json.loads(config.node_data_list[0].to_json_string())["graph"]
+    data = json.loads(config.node_data_list[0].to_json_string())["pass"]
     operations = [node for node in graph.operations(exported)]
-    assert shown.id == "graph"
+    assert shown.id == "pass"
     assert list(data["results"]) == [node.name for node in operations]
     assert data["results"].keys() <= namespaces.keys()
     layers = {name.split("/")[1] for name in namespaces.values() if "Block" in name}
     assert layers == {f"mvgpt.model.Block_{number}" for number in range(n_layer)}
     transferred = config.get_transferrable_data()
     assert len(transferred["graphs_list"]) < 3e6
-    assert transferred["node_data_target_models"] == ["mvGPT"]
-    assert "graphs://mvGPT/0" in unquote(config.to_url_param_value())
+    assert set(transferred["node_data_target_models"]) == {"mvGPT, pass"}
+    assert "graphs://mvGPT, pass/0" in unquote(config.to_url_param_value())
 
 
 def test_colours_go_from_slate_to_coral():
-    nodes = planted(export())["nodes"]
-    nodes[0]["milliseconds"]["median"] = 0.0123456789
-    data = json.loads(explore.node_data(nodes).to_json_string())["graph"]
+    data = json.loads(
+        page.node_data("pass", {"a": 0.0123456789, "b": 59.0}, True, {}.get).to_json_string()
+    )
+    data = data["pass"]
     assert [stop["stop"] for stop in data["gradient"]] == [0, 1]
-    assert [stop["bgColor"] for stop in data["gradient"]] == [explore.SLATE, explore.CORAL]
+    assert [stop["bgColor"] for stop in data["gradient"]] == [page.SLATE, page.CORAL]
     values = [result["value"] for result in data["results"].values()]
-    assert values[0] == 0.01235  # no more digits than can be read
-    assert max(values) == 59
-    assert all(map(math.isfinite, values))
+    assert values == [0.01235, 59]  # no more digits than can be read
+
+
+def test_what_must_not_be_added_up_is_in_no_sum():
+    exported = export()
+    config = page.graphs_page({"pass": exported}, planted(exported))
+    names = [source.split("/")[2] for source in config.node_data_sources]
+    sets = [json.loads(each.to_json_string())["pass"] for each in config.node_data_list]
+    data = dict(zip(names, sets, strict=True))
+    hidden = {name for name, column in data.items() if column.get("hideAggregatedStats")}
+    assert hidden == {name for name, column in data.items() if column["hideInChildrenStatsTable"]}
+    assert hidden == {"share of its roof", "bound by"}
+    assert set(data) == hidden | {"milliseconds", "FLOP", "bytes"}  # no FLOP, so no FLOP per byte
 
 
 def test_a_busy_port_that_was_asked_for_is_an_error_before_any_work(
@@ -246,12 +250,13 @@ def test_no_thread_of_the_server_outlives_us(monkeypatch, capsys):
         asked.wait(10)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(explore.server, "_check_new_version", hang)
-    monkeypatch.setattr(explore.webbrowser, "open_new_tab", open_browser)
+    monkeypatch.setattr(page.server, "_check_new_version", hang)
+    monkeypatch.setattr(page.webbrowser, "open_new_tab", open_browser)
     exported = export()
     port = ports.choose_port("localhost", None, 8090)
+    shown = page.graphs_page({"pass": exported}, planted(exported))
     with pytest.raises(KeyboardInterrupt):
-        explore.serve(explore.page(exported, planted(exported)), "localhost", port, browser=True)
+        page.serve(shown, "localhost", port, browser=True)
     assert asked.is_set()
     assert [thread for thread in threading.enumerate() if not thread.daemon] == [
         threading.main_thread()
@@ -260,7 +265,7 @@ def test_no_thread_of_the_server_outlives_us(monkeypatch, capsys):
     assert printed == f"\nthe graph is at\n{opened[0]}\nCtrl-C ends it\n"
     assert opened[0].startswith(f"http://localhost:{port}/?data=%7B%22models%22")
     content = json.load(FETCH(f"http://localhost:{port}/api/v1/load_node_data?node_data_index=0"))
-    assert len(json.loads(content["content"])["graph"]["results"]) == 59
+    assert len(json.loads(content["content"])["pass"]["results"]) == 59
 
 
 def test_public_hosts():
@@ -291,7 +296,7 @@ def test_the_printed_address_answers_and_ctrl_c_ends_it(checkpoint, tmp_path):
         assert lines[0] == f"port 8080 is busy; the page will be at the next free one, {port}\n"
         assert b"Model Explorer" in FETCH(f"{address}?data={data}").read()
         shown = json.loads(unquote(data))
-        assert shown == {"models": [{"url": "graphs://mvGPT/0"}]}
+        assert shown["models"] == [{"url": "graphs://mvGPT, pass/0"}]
         graphs = json.load(FETCH(f"{address}api/v1/load_graphs_json?graph_index=0"))["graphs"]
         assert len(graphs[0]["nodes"]) > 59
         start = time.monotonic()
@@ -304,3 +309,34 @@ def test_the_printed_address_answers_and_ctrl_c_ends_it(checkpoint, tmp_path):
         process.kill()
         if blocker:
             blocker.close()
+
+
+def test_a_ledger_that_does_not_close_ends_with_status_3(checkpoint, tmp_path, start, monkeypatch):
+    """And the graph is served all the same, until Ctrl-C."""
+    broken = planted(export())["ledger"]
+    monkeypatch.setattr(nodes, "measure_ledger", measured_as(broken))
+    served = []
+
+    def serve(*args):
+        served.append(args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(page, "serve", serve)
+    args = (checkpoint, "--times", "--out", tmp_path)
+    status, printed, _ = start(*args, "--no-serve")
+    assert status == 3
+    assert nodes.BROKEN in printed
+    assert start(*args)[0] == 3
+    assert len(served) == 1
+    monkeypatch.setattr(nodes, "measure_ledger", measured_as({**broken, "closes": None}))
+    status, printed, _ = start(*args, "--no-serve")
+    assert status == 0
+    assert "too noisy to say" in printed
+
+
+def measured_as(ledger):
+    def measure_ledger(timed, twin, seed):
+        timed.nodes()
+        return ledger
+
+    return measure_ledger

@@ -168,9 +168,10 @@ def test_a_product_reaches_the_roof_and_no_node_is_above_its_own():
     *others, largest = (row["gflops"]["median"] for row in found["products"])
     assert 0.75 <= largest / max(others) <= 1.05
     ids = random_ids(10_000, 256, seed=0)
-    exported = graph.export_pass(model, ids)
-    prices = priced(node_costs(exported, ids), Roofs(measure_roofs(model, seed=0)))
-    _, runs = graph.time_nodes(model, graph.NodeClock(exported), ids, rounds=20, seed=0)
+    timed = graph.Timed(model, ids)
+    prices = priced(node_costs(timed.exported, ids), Roofs(measure_roofs(model, seed=0)))
+    for _ in range(21):
+        timed.nodes()
     for name, price in prices.items():
-        times = sorted(run[name] for run in runs)
+        times = sorted(run[name] for run in timed.runs)
         assert not reach(price, {"median": 1000 * times[10]})["suspect"], name

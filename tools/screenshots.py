@@ -23,6 +23,7 @@ from mvgpt import GPT, GPTConfig  # noqa: E402
 from mvgpt.errors import InputError, run  # noqa: E402
 from mvgpt.files import read_json  # noqa: E402
 from mvgpt.measure import graph  # noqa: E402
+from mvgpt.measure import page as viewer  # noqa: E402
 from mvgpt.ports import choose_port, wait_for_answer  # noqa: E402
 
 VIEWPORT, SCALE = {"width": 1280, "height": 1000}, 1.5
@@ -66,10 +67,10 @@ def serve(results: dict) -> str:
     names = set(GPTConfig.__dataclass_fields__)
     config = GPTConfig(**{k: v for k, v in results["model"].items() if k in names})
     ids = torch.zeros(1, results["tokens"], dtype=torch.int64)
-    shown = explore.page(graph.export_pass(GPT(config), ids), results)
+    shown = viewer.graphs_page({"pass": graph.export_pass(GPT(config), ids)}, results)
     port = choose_port(explore.HOST, None, explore.PORT)
-    Thread(target=explore.serve, args=(shown, explore.HOST, port, False), daemon=True).start()
-    wait_for_answer(f"http://{explore.HOST}:{port}/check_health", explore.HEALTHY, lambda: True)
+    Thread(target=viewer.serve, args=(shown, explore.HOST, port, False), daemon=True).start()
+    wait_for_answer(f"http://{explore.HOST}:{port}/check_health", viewer.HEALTHY, lambda: True)
     return f"http://{explore.HOST}:{port}/?data={shown.to_url_param_value()}"
 
 

@@ -23,8 +23,7 @@ from mvgpt import GPT, KVCache
 from mvgpt.data import random_ids
 from mvgpt.errors import InputError
 from mvgpt.measure.conditions import ROOT
-from mvgpt.measure.timing import Round, run_rounds, time_call, time_result
-from mvgpt.progress import progress
+from mvgpt.measure.timing import time_call, time_result
 
 FRAME = re.compile(r'File "(.+)", line (\d+)')  # of a stack trace
 CPU = torch.device("cpu")
@@ -152,21 +151,26 @@ class NodeClock(Interpreter):
         return result
 
 
-def time_nodes(
-    model: GPT, clock: NodeClock, ids: torch.Tensor, rounds: int, seed: int
-) -> tuple[list[Round], list[dict[str, float]]]:
-    """Rounds of the plain pass and of the sum of the nodes, and each node's seconds in each.
+class Timed:
+    """A module that runs as it is, and a node at a time, on the CPU; it must be in eval mode.
 
-    On the CPU, where an operation is done when its call returns. The model must be in eval mode.
+    `runs` are the seconds of each node, run by run. On the CPU an operation is done when its call
+    returns.
     """
-    runs = []
 
-    def run_nodes() -> float:
-        clock.run(ids)
-        runs.append(dict(clock.seconds))
-        return sum(clock.seconds.values())
+    def __init__(self, module: torch.nn.Module, *args: Any):
+        self.module, self.args = module, args
+        self.exported = export_pass(module, *args)
+        self.clock = NodeClock(self.exported)
+        self.runs: list[dict[str, float]] = []
 
-    plain = torch.no_grad()(partial(model, ids))
-    cases = {"plain": partial(time_call, plain, CPU), "nodes": run_nodes}
-    timed = list(progress(run_rounds(cases, seed=seed, rounds=rounds), "nodes, rounds"))
-    return timed, runs[1:]  # without the warm-up's
+    @torch.no_grad()
+    def plain(self) -> float:
+        """The seconds of a plain run."""
+        return time_call(partial(self.module, *self.args), CPU)
+
+    def nodes(self) -> float:
+        """The sum of the nodes' seconds in a run, which is added to `runs`."""
+        self.clock.run(*self.args)
+        self.runs.append(dict(self.clock.seconds))
+        return sum(self.clock.seconds.values())

@@ -26,6 +26,11 @@ def text_table(title: str, columns: list[str], rows: list[list[str]], text_colum
     return "\n".join([title, *(line.rstrip() for line in console.file.getvalue().splitlines())])
 
 
+def in_red(text: str, alarm: str) -> str:
+    """The text with the alarm in it in red, where stdout is a terminal."""
+    return text.replace(alarm, f"\033[31m{alarm}\033[0m") if sys.stdout.isatty() else text
+
+
 def show_spread(spread: dict) -> str:
     """As "52.6 (51.9 to 53.4)", in the spread's unit; below 8 samples as "52.6 (n = 3)"."""
     median, low, high, n = (spread[key] for key in ("median", "low", "high", "n"))

@@ -10,7 +10,7 @@ import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from time import perf_counter
 from typing import Any
 
@@ -96,15 +96,19 @@ def run_rounds(
     rounds: int = MIN_ROUNDS,
     base: str | None = None,
     budget: float = 0.0,
+    enough: Callable[[Sequence[Round]], bool] | None = None,
     clock: Clock = perf_counter,
 ) -> Iterator[Round]:
     """Yield rounds, in each of which every case times itself, after one that does not count.
 
     A case returns its seconds, as `partial(time_call, ...)` does. There are `rounds` rounds. With
     a `base` (MIN_ROUNDS at least) more are added until the ratio of each case to it is known to
-    TARGET, or `budget` seconds are spent. The widths of the intervals alone decide, never the
-    verdicts: stopping at a welcome one would bias it.
+    TARGET, or `budget` seconds are spent; with `enough` until the rounds are enough for it. The
+    widths of the intervals alone may decide, never the verdicts: stopping at a welcome one would
+    bias it.
     """
+    if base:
+        rounds, enough = max(rounds, MIN_ROUNDS), partial(settled, base=base)
     for case in cases.values():
         case()
     start, timed = clock(), []
@@ -112,9 +116,9 @@ def run_rounds(
         seconds = {name: cases[name]() for name in order}
         timed.append(seconds)
         yield seconds
-        if len(timed) < (max(rounds, MIN_ROUNDS) if base else rounds):
+        if len(timed) < rounds:
             continue
-        if not base or clock() - start >= budget or settled(timed, base):
+        if not enough or clock() - start >= budget or enough(timed):
             return
 
 
@@ -123,9 +127,13 @@ def settled(rounds: Sequence[Round], base: str) -> bool:
     return all(half_width(compare(rounds, name, base)) <= TARGET for name in rounds[0])
 
 
-def interval(samples: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
-    """The closest order statistics that hold the median at LEVEL; None below 8 samples."""
-    k = rank(len(samples))
+def interval(
+    samples: Sequence[float], level: float = LEVEL
+) -> tuple[float, float] | tuple[None, None]:
+    """The closest order statistics that hold the median at a level; None where there are too few
+    samples for it: below 8 at LEVEL.
+    """
+    k = rank(len(samples), level)
     if k == 0:
         return None, None
     ordered = sorted(samples)
@@ -133,21 +141,21 @@ def interval(samples: Sequence[float]) -> tuple[float, float] | tuple[None, None
 
 
 @cache  # it is asked for after each round, for each case
-def rank(n: int) -> int:
+def rank(n: int, level: float = LEVEL) -> int:
     """The largest k for which the k-th smallest and largest of n samples hold the median.
 
     It lies between them with probability 1 - 2 P(X < k), X binomial with n draws at one half.
     """
     k, outside, ways = 0, 0, 1  # in whole numbers, of 2**n
-    while (outside + ways) / 2**n <= (1 - LEVEL) / 2:
+    while (outside + ways) / 2**n <= (1 - level) / 2:
         outside, ways, k = outside + ways, ways * (n - k) // (k + 1), k + 1
     return k
 
 
-def spread(samples: Sequence[float], scale: float = 1.0) -> Spread:
+def spread(samples: Sequence[float], scale: float = 1.0, level: float = LEVEL) -> Spread:
     """The Spread of samples, each times `scale` (1000: seconds to milliseconds)."""
     scaled = [sample * scale for sample in samples]
-    return Spread(statistics.median(scaled), *interval(scaled), len(scaled))
+    return Spread(statistics.median(scaled), *interval(scaled, level), len(scaled))
 
 
 def compare(rounds: Sequence[Round], name: str, base: str) -> Ratio:
@@ -156,9 +164,10 @@ def compare(rounds: Sequence[Round], name: str, base: str) -> Ratio:
     return Ratio(statistics.median(ratios), *interval(ratios))
 
 
-def half_width(ratio: Ratio) -> float:
-    """Half the interval's width as a share of the ratio; infinite where there is no interval."""
-    return math.inf if ratio.low is None else (ratio.high - ratio.low) / 2 / ratio.value
+def half_width(found: Ratio | Spread) -> float:
+    """Half the interval's width as a share of the value; infinite where there is no interval."""
+    value = found.value if isinstance(found, Ratio) else found.median
+    return math.inf if found.low is None else (found.high - found.low) / 2 / value
 
 
 def verdict(ratio: Ratio, again: Ratio | None = None) -> str:
