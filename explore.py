@@ -2,12 +2,14 @@
 
     python explore.py                           # the graph, at http://localhost:8080
     python explore.py --times                   # each node timed on the CPU, and coloured by it
+    python explore.py --times --step 128        # and so a token that sees 128, with the KV cache
     python explore.py --times --no-serve        # measure and write, serve nothing
 
 A pass over a full window of random tokens is exported and shown in Model Explorer, where each
-module is a layer that opens, and each node has its FLOPs and bytes. With --times the graph is run
-a node at a time, in rounds that alternate with the plain pass, and the ledger shows whether the
-nodes add up to it; where they do not, the exit status is 3. Writes results/explore-cpu.json, and
+module is a layer that opens; with --step the graph of one token with the KV cache, too. Each node
+has its FLOPs and bytes. With --times the graph is run a node at a time, in rounds that alternate
+with the plain pass, and the ledger shows whether the nodes add up to it; where they do not, the
+exit status is 3. Writes results/explore-cpu.json, and
 with --times a trace with a span for each node, results/trace-nodes-cpu.json.gz, for
 https://ui.perfetto.dev.
 """
@@ -48,6 +50,8 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--times", action="store_true", help="time each node and colour the graph by it (no)")
     add("--tokens", type=positive, help="in the pass (a full window: 256)")
+    add("--step", type=positive, nargs="?", const=0, metavar="POSITION",
+        help="show a token with the KV cache, too, that sees so many (half a window)")  # fmt: skip
     add("--port", help=f"of the page ({PORT}, or the next that is free)")
     add("--host", default=HOST, help=f"of the page ({HOST}, which only this machine can reach)")
     add("--no-browser", action="store_true", help="open no browser (opens one)")
@@ -71,14 +75,18 @@ def find_port(args: argparse.Namespace) -> int:
 def explore(args: argparse.Namespace, model: GPT, header: dict) -> tuple[Callable, int]:
     """Write and print the results; the page, to be made if it is served, and the exit status."""
     subjects = {"pass": nodes.one_pass(model, args.tokens, args.seed)}
+    if args.step is not None:
+        position = args.step or max(1, model.config.n_positions // 2)
+        subjects["step"] = nodes.one_step(model, position, args.seed)
     roofs = find_roofs(header, args.out, model) if args.times else None
     found = {name: nodes.measure(subject, roofs, args.seed) for name, subject in subjects.items()}
     trace = save_nodes(args, subjects["pass"].timed) if args.times else None
-    results = header | found["pass"] | {"roofs": roofs, "trace": trace}
+    results = header | found["pass"] | {"step": found.get("step"), "roofs": roofs, "trace": trace}
     print(report.in_red(render(results), nodes.BROKEN))
     print(f"\nwrote {report.shown(options.save(results, args, 'explore-cpu'))}")
     if trace:
         print(f"wrote {report.shown(args.out / trace)}")
+    status = UNSOUND if any(map(nodes.broken, found.values())) else 0
     status = UNSOUND if any(map(nodes.broken, found.values())) else 0
     graphs = {name: subject.timed.exported for name, subject in subjects.items()}
     return partial(page.graphs_page, graphs, results), status
@@ -95,6 +103,9 @@ def render(results: dict) -> str:
     """What is printed: a function of the results file alone."""
     lines = [report.describe(results["conditions"]), "",
              *nodes.render(f"A pass over {results['tokens']} tokens", results)]  # fmt: skip
+    if step := results["step"]:
+        title = f"A token that sees {step['position']}, itself included, with the KV cache"
+        lines += ["", *nodes.render(title, step)]
     return "\n".join(lines)
 
 

@@ -134,3 +134,22 @@ def test_the_bare_graph_of_48_blocks_opens(tmp_path, tokenizer, page):
         assert re.search(r"op node count\s+2029", page.inner_text("body"))
         assert "milliseconds" not in page.inner_text("body")
         assert "mvgpt.model.Block_47/" in select(page, "erf_47", "aten.erf")
+
+
+def test_a_token_is_a_second_graph_with_its_own_node_data(tmp_path, tokenizer, page):
+    config = GPTConfig(vocab_size=300, n_positions=32, n_embd=64, n_layer=2, n_head=4)
+    torch.manual_seed(0)
+    save_checkpoint(tmp_path / "tiny", GPT(config), tokenizer)
+    with served(tmp_path / "tiny", "--step", "9", "--out", tmp_path) as address:
+        page.goto(address)
+        results = json.loads((tmp_path / "explore-cpu.json").read_text(encoding="utf-8"))
+        sums = [sum(node["flops"] for node in found["nodes"]) for found in (results,
+                results["step"])]  # fmt: skip
+        assert float(stats(page)["Sum"][-1]) == sums[0]
+        assert sums[0] != sums[1]
+        page.get_by_text(re.compile(r"\d+ nodes")).first.click()
+        page.get_by_text("step", exact=True).click()
+        page.get_by_text("mvGPT, step", exact=True).wait_for()
+        page.wait_for_timeout(2000)
+        assert float(stats(page)["Sum"][-1]) == sums[1]
+        assert "cat_3" in select(page, "cat_3", "aten.cat")

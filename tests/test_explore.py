@@ -340,3 +340,32 @@ def measured_as(ledger):
         return ledger
 
     return measure_ledger
+
+
+def test_a_step_has_its_own_nodes_and_ledger(checkpoint, tmp_path, start):
+    args = (checkpoint, "--times", "--no-serve", "--out", tmp_path)
+    _, printed, errors = start(*args, "--step", "9")
+    results = json.loads((tmp_path / "explore-cpu.json").read_text(encoding="utf-8"))
+    assert errors == ""
+    step = results["step"]
+    assert (step["position"], step["operations"], len(step["nodes"])) == (9, 63, 63)
+    assert {node["name"] for node in step["nodes"]} > {"cat", "cat_3"}
+    assert step["ledger"]["plain"]["median"] > 0
+    assert explore.render(results) in printed
+    assert "A token that sees 9" in printed
+    assert start(checkpoint, "--no-serve", "--out", tmp_path, "--step")[0] == 0
+    results = json.loads((tmp_path / "explore-cpu.json").read_text(encoding="utf-8"))
+    assert results["step"]["position"] == 16  # half a window
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (["--step", "33"], "33 tokens do not fit the window of 32"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(args, named, checkpoint, tmp_path, start):
+    status, printed, errors = start(checkpoint, "--no-serve", "--out", tmp_path, *args)
+    assert (status, printed) == (2, "")
+    assert named in errors
+    assert errors.count("\n") == 1

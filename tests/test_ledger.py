@@ -55,6 +55,15 @@ def test_it_is_measured(model):
     assert found.keys() == {"plain", "nodes", "between", "residual", "closes"}
 
 
+@pytest.mark.parametrize("position", [1, 2, 32])
+def test_a_step_and_its_twin_have_the_same_operations(model, position):
+    subject = nodes.one_step(model, position, seed=0)
+    for each in (subject.timed, subject.twin()):
+        each.nodes()
+        assert len(each.runs[0]) == (63 if position > 1 else 59)  # cat, twice a block
+        assert list(each.runs[0]) == list(subject.timed.runs[0])
+
+
 class Nested(torch.nn.Module):
     def forward(self, x):
         return slowed.slow_erf(x, slowed.SECONDS) + 1

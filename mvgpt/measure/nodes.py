@@ -12,7 +12,7 @@ from mvgpt import GPT
 from mvgpt.data import random_ids
 from mvgpt.measure import report
 from mvgpt.measure.costs import Cost, node_costs
-from mvgpt.measure.graph import Timed, describe_node, operations, shrunken
+from mvgpt.measure.graph import Step, Timed, describe_node, operations, shrunken, step_inputs
 from mvgpt.measure.ledger import measure_ledger
 from mvgpt.measure.roofs import Roofs, priced, reach
 from mvgpt.measure.timing import as_json, spread
@@ -40,6 +40,16 @@ def one_pass(model: GPT, tokens: int | None, seed: int) -> Subject:
         return Timed(shrunken(model), torch.zeros(1, min(tokens, 2), dtype=torch.int64))
 
     return Subject(timed, twin, {"tokens": tokens})
+
+
+def one_step(model: GPT, position: int, seed: int) -> Subject:
+    """A token with the KV cache that sees `position` tokens, itself included."""
+
+    def step(model: GPT, position: int) -> Timed:
+        return Timed(Step(model).eval(), *step_inputs(model, position, seed))
+
+    return Subject(step(model, position), lambda: step(shrunken(model), min(position, 2)),
+                   {"position": position})  # fmt: skip
 
 
 def measure(subject: Subject, roofs: dict | None, seed: int) -> dict:
