@@ -4,12 +4,13 @@
     python explore.py --times                   # each node timed on the CPU, and coloured by it
     python explore.py --times --step 128        # and so a token that sees 128, with the KV cache
     python explore.py --times --no-serve        # measure and write, serve nothing
+    python explore.py --compare "GELU as one operation"     # what a decision changes, and where
 
 A pass over a full window of random tokens is exported and shown in Model Explorer, where each
 module is a layer that opens; with --step the graph of one token with the KV cache, too. Each node
 has its FLOPs and bytes. With --times the graph is run a node at a time, in rounds that alternate
 with the plain pass, and the ledger shows whether the nodes add up to it; where they do not, the
-exit status is 3. Writes results/explore-cpu.json, and
+exit status is 3. Writes results/explore-cpu.json (explore-compare-cpu.json with --compare), and
 with --times a trace with a span for each node, results/trace-nodes-cpu.json.gz, for
 https://ui.perfetto.dev.
 """
@@ -22,8 +23,9 @@ from functools import partial
 
 from mvgpt import GPT
 from mvgpt.arguments import positive
-from mvgpt.errors import run
-from mvgpt.measure import graph, nodes, options, page, report
+from mvgpt.data import random_ids
+from mvgpt.errors import InputError, run
+from mvgpt.measure import changes, graph, nodes, options, page, report
 from mvgpt.measure.roofs import find_roofs
 from mvgpt.measure.trace import profiled, save_trace
 from mvgpt.ports import choose_port, is_public, port_number
@@ -38,7 +40,7 @@ def main() -> int:
     port = None if args.no_serve else find_port(args)
     model, _, device = options.prepare(args)
     header = options.header("explore", args, model, device)
-    make_page, status = explore(args, model, header)
+    make_page, status = (compare if args.compare else explore)(args, model, header)
     if port:
         with suppress(KeyboardInterrupt) if status else nullcontext():
             page.serve(make_page(), args.host, port, not args.no_browser)
@@ -52,12 +54,18 @@ def parse() -> argparse.Namespace:
     add("--tokens", type=positive, help="in the pass (a full window: 256)")
     add("--step", type=positive, nargs="?", const=0, metavar="POSITION",
         help="show a token with the KV cache, too, that sees so many (half a window)")  # fmt: skip
+    add("--compare", metavar="DECISION",
+        help="colour what changes under a decision of decisions.py (nothing)")  # fmt: skip
     add("--port", help=f"of the page ({PORT}, or the next that is free)")
     add("--host", default=HOST, help=f"of the page ({HOST}, which only this machine can reach)")
     add("--no-browser", action="store_true", help="open no browser (opens one)")
     add("--no-serve", action="store_true", help="write the results and end (serves until Ctrl-C)")
     args = parser.parse_args()
     args.port = None if args.port is None else port_number(args.port)
+    if args.compare is not None:  # before any work is done
+        args.compare = changes.find_decision(args.compare)
+        if args.step is not None:
+            raise InputError("--compare is about a pass; leave out --step")
     return args
 
 
@@ -87,7 +95,6 @@ def explore(args: argparse.Namespace, model: GPT, header: dict) -> tuple[Callabl
     if trace:
         print(f"wrote {report.shown(args.out / trace)}")
     status = UNSOUND if any(map(nodes.broken, found.values())) else 0
-    status = UNSOUND if any(map(nodes.broken, found.values())) else 0
     graphs = {name: subject.timed.exported for name, subject in subjects.items()}
     return partial(page.graphs_page, graphs, results), status
 
@@ -97,6 +104,17 @@ def save_nodes(args: argparse.Namespace, timed: graph.Timed) -> str:
     _, profiler = profiled(timed.nodes, "nodes", graph.CPU)
     save_trace(profiler, args.out / TRACE)
     return TRACE
+
+
+def compare(args: argparse.Namespace, model: GPT, header: dict) -> tuple[Callable, int]:
+    """As explore() does, but for the change of each node under a decision."""
+    tokens = args.tokens or model.config.n_positions
+    ids = random_ids(model.config.vocab_size, tokens, args.seed)
+    found, after = changes.measure(model, ids, args.compare, args.seed)
+    results = header | {"tokens": tokens} | found
+    print(changes.render(results))
+    print(f"\nwrote {report.shown(options.save(results, args, 'explore-compare-cpu'))}")
+    return partial(page.changed_page, after.exported, results), 0
 
 
 def render(results: dict) -> str:

@@ -9,13 +9,17 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from functools import partial
+from threading import Thread
 
 import numpy
 import pytest
 import torch
 
 from mvgpt import GPT, GPTConfig, save_checkpoint
+from mvgpt.measure import graph
 from mvgpt.measure.conditions import ROOT
+from mvgpt.measure.decisions import DECISIONS, applied
+from mvgpt.ports import choose_port, wait_for_answer
 
 pytest.importorskip("model_explorer", reason="the viewer, ai-edge-model-explorer, is not here")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not here")
@@ -153,3 +157,24 @@ def test_a_token_is_a_second_graph_with_its_own_node_data(tmp_path, tokenizer, p
         page.wait_for_timeout(2000)
         assert float(stats(page)["Sum"][-1]) == sums[1]
         assert "cat_3" in select(page, "cat_3", "aten.cat")
+
+
+def test_what_a_decision_changes_is_coloured(model, page):
+    (gelu,) = (d for d in DECISIONS if d.name == "GELU as one operation")
+    with applied(gelu.patches(model)):
+        exported = graph.export_pass(model, torch.zeros(1, 32, dtype=torch.int64))
+    rows = [{"after": ["gelu"], "milliseconds": {"median": -0.25}, "shown": True},
+            {"after": ["linear_4"], "milliseconds": {"median": 0.5}, "shown": True},
+            {"after": ["gelu_1"], "milliseconds": {"median": -9.0}, "shown": False},
+            {"after": [], "milliseconds": {"median": -9.0}, "shown": True}]  # fmt: skip
+    shown = viewer.changed_page(exported, {"decision": gelu.name, "changes": rows})
+    port = choose_port("localhost", None, 8080)
+    Thread(target=viewer.serve, args=(shown, "localhost", port, False), daemon=True).start()
+    wait_for_answer(f"http://localhost:{port}/check_health", viewer.HEALTHY, lambda: True)
+    page.goto(f"http://localhost:{port}/?data={shown.to_url_param_value()}")
+    assert [float(value) for value in stats(page)["Sum"]] == [0.25]
+    assert re.search(r"change, ms\s+-0.25", select(page, "gelu", "aten.gelu"))
+    assert wait_for_pixels(page, rgb(viewer.CORAL))  # the linear beside it
+    assert re.search(r"change, ms\s+0.5", select(page, "linear_4", "aten.linear"))
+    assert wait_for_pixels(page, rgb(viewer.SLATE))
+    assert re.search(r"change, ms\s+-\s", select(page, "gelu_1", "aten.gelu"))

@@ -17,8 +17,8 @@ def test_node_data_goes_by_the_ids_of_the_graph_shown(model, decision, quick_com
     with applied(decision.patches(model)):
         exported = graph.export_pass(model, random_ids(300, 32, seed=0))
     names = [node.name for node in graph.operations(exported)]
-    nodes = [{"name": name, **dict.fromkeys(page.COLUMNS.values(), 1.0)} for name in names]
-    config = page.graphs_page({"pass": exported}, {"nodes": nodes})
+    row = {"before": [], "after": names[-1:], "milliseconds": {"median": 1.0}, "shown": True}
+    config = page.changed_page(exported, {"decision": decision.name, "changes": [row]})
     (shown,) = config.graphs_list[0]["graphs"]
     assert set(names) <= {node.id for node in shown.nodes}
 

@@ -21,7 +21,7 @@ from mvgpt.measure.conditions import ROOT
 pytest.importorskip("model_explorer", reason="the viewer, ai-edge-model-explorer, is not here")
 
 import explore  # noqa: E402  after the check for the viewer
-from mvgpt.measure import nodes, page  # noqa: E402
+from mvgpt.measure import changes, nodes, page  # noqa: E402
 
 FETCH = build_opener(ProxyHandler({})).open
 
@@ -358,9 +358,23 @@ def test_a_step_has_its_own_nodes_and_ledger(checkpoint, tmp_path, start):
     assert results["step"]["position"] == 16  # half a window
 
 
+def test_a_comparison_is_written_and_printed(checkpoint, tmp_path, start):
+    args = (checkpoint, "--no-serve", "--out", tmp_path, "--compare", "GELU as one operation")
+    status, printed, errors = start(*args)
+    assert (status, errors) == (0, "")
+    text = (tmp_path / "explore-compare-cpu.json").read_text(encoding="utf-8")
+    results = json.loads(text, parse_constant=pytest.fail)
+    assert changes.render(results) in printed
+    assert results["pass"].keys() == {"plain", "nodes", "adds_up"}
+    assert not (tmp_path / "explore-cpu.json").exists()
+
+
 @pytest.mark.parametrize(
     ("args", "named"),
     [
+        (["--compare", "gelu"], "there is no decision 'gelu'"),
+        (["--compare", "torch.compile"], "torch.compile runs no graph of these nodes"),
+        (["--compare", "as written", "--step"], "leave out --step"),
         (["--step", "33"], "33 tokens do not fit the window of 32"),
     ],
 )

@@ -26,13 +26,15 @@ import profiler  # noqa: E402
 from mvgpt.bench import cache, roofs  # noqa: E402
 from mvgpt.errors import InputError, run  # noqa: E402
 from mvgpt.files import read_json  # noqa: E402
+from mvgpt.measure import changes  # noqa: E402
 from mvgpt.measure.plots import UNITS, plot_decisions, plot_profile  # noqa: E402
 
 RESULTS, IMAGES = ROOT / "results" / "reference", ROOT / "docs" / "images"
 RENDER = {  # by the name in the page: the results files, and what prints them
-    "bench": ("bench-[cm]*", cache.render),  # the devices alone, and no mode
+    "bench": ("bench-[cm]*", cache.render),  # cpu, cuda, mps: the devices, and no mode
+    "compare": ("explore-compare-*", changes.render),
     "decisions": ("decisions-*", decisions.render),
-    "explore": ("explore-*", explore.render),
+    "explore": ("explore-cpu", explore.render),
     "profiler": ("profiler-*", profiler.render),
     "roofs": ("bench-roofs-*", roofs.render),
 }

@@ -39,6 +39,15 @@ def graphs_page(graphs: dict[str, ExportedProgram], results: dict) -> ModelExplo
     return config
 
 
+def changed_page(exported: ExportedProgram, results: dict) -> ModelExplorerConfig:
+    """The graph under a decision, in colour where a node is slower or quicker than before."""
+    key = results["decision"]
+    values = {row["after"][-1]: row["milliseconds"]["median"]
+              for row in results["changes"] if row["shown"] and row["after"]}  # fmt: skip
+    data = node_data(key, values, True, signed)
+    return models({key: exported}).add_node_data("change, ms", data, model_name=model(key))
+
+
 def models(graphs: dict[str, ExportedProgram]) -> ModelExplorerConfig:
     """Each graph as a model of its own. Its key is the graph's id too, by which the page finds
     node data: two that are called alike would be renamed, and one be left without.
@@ -92,6 +101,11 @@ def node_data(
 def shown(value: float | str) -> float | str:
     """With no more digits than can be read."""
     return float(report.significant(value, 4)) if isinstance(value, float) else value
+
+
+def signed(change: float) -> str:
+    """The colour of a change: quicker or slower."""
+    return SLATE if change < 0 else CORAL
 
 
 def serve(config: ModelExplorerConfig, host: str, port: int, browser: bool) -> None:
