@@ -1,4 +1,4 @@
-"""Where does the time of a GPT go? PyTorch's profiler over one pass, and over writing.
+"""Where does the time of a GPT go, and what bounds it? One pass, and writing, profiled.
 
     python profiler.py                          # the model that ships, on the best device here
     python profiler.py --device cpu --threads 1
@@ -6,30 +6,29 @@
 
 A pass reads a full window of random tokens; writing adds 100 tokens to "Once upon a time" with
 the KV cache. The slowest operations of each are printed with their share of the profiled run, and
-the time of both without the profiler, from plain runs that alternate with profiled ones. Writes
+the time of both without the profiler, from plain runs that alternate with profiled ones. A verdict
+says what bounds each, and is tested: with twice the batch, and with weights in bfloat16. Writes
 results/profiler-<device>.json and two traces for https://ui.perfetto.dev; with --plot, two charts.
 """
 
 import argparse
 import textwrap
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 import torch
-from torch.profiler import profile, record_function
 
-from mvgpt import GPT, Tokenizer, stream
-from mvgpt.arguments import positive
-from mvgpt.data import random_ids
+from mvgpt import GPT, Tokenizer
+from mvgpt.arguments import above_zero, positive
 from mvgpt.errors import run
 from mvgpt.measure import options, report
+from mvgpt.measure.judging import judge_run, middle_step, usable_roofs
 from mvgpt.measure.plots import UNITS, plot_profile
-from mvgpt.measure.timing import as_json, compare, run_rounds, spread, time_call
-from mvgpt.measure.trace import direct, find_span, need_kernels, profiled, save_trace, summary
-from mvgpt.progress import progress
+from mvgpt.measure.profiling import profile_pass, profile_writing
+from mvgpt.measure.trace import write_trace
+from mvgpt.measure.wording import describe_verdict
+from mvgpt.measure.workload import random_pass
 
-PASS_ROUNDS, WRITING_ROUNDS = 20, 10
 TRACED_TOKENS = 200  # of a longer text the trace shows the first ones; the summary covers all
 
 
@@ -38,16 +37,19 @@ def main() -> None:
     model, tokenizer, device = options.prepare(args)
     prompt = options.read_prompt(args, model, tokenizer, args.tokens)
     results = options.header("profiler", args, model, device)
-    results["pass"], pass_profile = profile_pass(args, model, device)
-    results["writing"], writing_profile = profile_writing(args, model, tokenizer, prompt, device)
-    results["traces"] = save_traces(args, device, pass_profile, writing_profile)
+    results["roofs"] = usable_roofs(results, args.out, model)
+    judge = partial(judge_run, roofs=results["roofs"], seed=args.seed, budget=args.budget)
+    found, traces = profile_both(args, model, tokenizer, prompt, judge)
+    results |= found
+    results["traces"] = save_traces(args, device, traces)
     print(render(results))
-    print(f"\nwrote {report.shown(options.save(results, args, f'profiler-{device.type}'))}")
-    for name in results["traces"].values():
-        path = args.out / name
+    name = f"profiler-{device.type}"
+    print(f"\nwrote {report.shown(options.save(results, args, name))}")
+    for trace in results["traces"].values():
+        path = args.out / trace
         print(f"wrote {report.shown(path)} ({path.stat().st_size / 1e6:.2f} MB)")
     for unit in UNITS if args.plot else ():
-        path = args.out / f"profiler-{device.type}-{unit}.png"
+        path = args.out / f"{name}-{unit}.png"
         print(f"wrote {report.shown(plot_profile(results, unit, path))}")
 
 
@@ -58,87 +60,40 @@ def parse() -> argparse.Namespace:
     options.add_prompt(parser)
     parser.add_argument("--tokens", type=positive, default=100,
                         help=f"to write (100); the first {TRACED_TOKENS} are traced")  # fmt: skip
+    parser.add_argument("--budget", type=above_zero, default=5.0,
+                        help="seconds of rounds to test a verdict, 10 at least (5)")  # fmt: skip
     return parser.parse_args()
 
 
-def profile_pass(
-    args: argparse.Namespace, model: GPT, device: torch.device
-) -> tuple[dict, profile]:
-    """The results of one pass over a full window of random tokens, and its profile."""
-    window = model.config.n_positions
-    ids = random_ids(model.config.vocab_size, window, args.seed).to(device)
-
-    @torch.no_grad()
-    def one_pass():
-        return model(ids)
-
-    rounds, profiler = alternate(one_pass, "pass", PASS_ROUNDS, args.seed, device)
-    results = {"tokens": window} | timings(rounds, "milliseconds", 1000)
-    return results | summary(profiler.events(), "pass"), profiler
-
-
-def profile_writing(
+def profile_both(
     args: argparse.Namespace,
     model: GPT,
     tokenizer: Tokenizer,
     prompt: list[int],
-    device: torch.device,
-) -> tuple[dict, profile]:
-    """The results of writing with the cache, and its profile: a span a phase and a token."""
-
-    def write():
-        generator = torch.Generator(device).manual_seed(args.seed)
-        ids = stream(model, prompt, args.tokens, generator=generator, vocab=tokenizer.vocab_size)
-        with record_function("prefill"), record_function("token 1"):
-            next(ids)
-        with record_function("decode"):
-            for number in range(2, args.tokens + 1):
-                with record_function(f"token {number}"):
-                    next(ids)
-
-    rounds, profiler = alternate(write, "writing", WRITING_ROUNDS, args.seed, device)
-    events = profiler.events()
-    found = summary(events, "writing")
-    decoded = args.tokens - 1
-    calls = len(list(direct(find_span(events, "decode")))) / decoded if decoded else None
-    results = {"prompt_tokens": len(prompt), "tokens": args.tokens, "calls_per_token": calls}
-    results |= timings(rounds, "milliseconds_per_token", 1000 / args.tokens)
-    per_token = found.pop("profiled_milliseconds") / args.tokens
-    return results | {"profiled_milliseconds_per_token": per_token} | found, profiler
-
-
-def alternate(
-    call: Callable[[], object], label: str, rounds: int, seed: int, device: torch.device
-) -> tuple[list[dict[str, float]], profile]:
-    """Rounds of a plain and a profiled run; of the last three profiles the one of median time."""
-    profiles = deque(maxlen=3)  # more would fill the memory when the text is long
-
-    def run_profiled() -> float:
-        profiles.append(profiled(call, label, device))
-        return profiles[-1][0]
-
-    cases = {"plain": partial(time_call, call, device), "profiled": run_profiled}
-    timed = list(progress(run_rounds(cases, seed=seed, rounds=rounds), f"{label}, rounds"))
-    _, profiler = sorted(profiles, key=lambda pair: pair[0])[1]
-    need_kernels(profiler.events(), device)
-    return timed, profiler
-
-
-def timings(rounds: list[dict[str, float]], key: str, scale: float) -> dict:
-    """The plain time as a Spread under `key`, and what the profiler multiplies it by."""
-    plain = [seconds["plain"] for seconds in rounds]
-    adds = compare(rounds, "profiled", "plain")
-    return {key: as_json(spread(plain, scale)), "profiler_multiplies_by": as_json(adds)}
+    judge: Callable[..., dict],
+) -> tuple[dict, dict[str, dict]]:
+    """`pass` and `writing` of the results with their verdicts, and the traces of both."""
+    window, traces = model.config.n_positions, {}
+    one_pass = random_pass(model, 1, window, args.seed)
+    found, traces["pass"] = profile_pass(one_pass, "pass", args.seed)
+    results = {"pass": {"tokens": window} | found}
+    results["pass"]["verdict"] = judge(one_pass, found, traces["pass"], "pass")
+    found, traces["writing"] = profile_writing(
+        model, prompt, args.tokens, tokenizer.vocab_size, args.seed
+    )
+    step = middle_step(model, len(prompt), args.tokens, args.seed)
+    verdict = judge(step, found, traces["writing"], "writing")
+    return results | {"writing": found | {"verdict": verdict}}, traces
 
 
 def save_traces(
-    args: argparse.Namespace, device: torch.device, pass_profile: profile, writing_profile: profile
+    args: argparse.Namespace, device: torch.device, traces: dict[str, dict]
 ) -> dict[str, str]:
-    """Write both traces; their names."""
-    names = {phase: f"trace-{phase}-{device.type}.json.gz" for phase in ("pass", "writing")}
-    save_trace(pass_profile, args.out / names["pass"])
-    last = f"token {TRACED_TOKENS}" if args.tokens > TRACED_TOKENS else None
-    save_trace(writing_profile, args.out / names["writing"], last)
+    """Write the traces; their names. A long text's is cut."""
+    names = {phase: f"trace-{phase}-{device.type}.json.gz" for phase in traces}
+    for phase, trace in traces.items():
+        cut = phase == "writing" and args.tokens > TRACED_TOKENS
+        write_trace(trace, args.out / names[phase], f"token {TRACED_TOKENS}" if cut else None)
     return names
 
 
@@ -154,6 +109,7 @@ def render(results: dict) -> str:
         f"{report.show_spread(one['milliseconds'])} ms a pass without the profiler, "
         f"which multiplies it by {report.show_ratio(one['profiler_multiplies_by'])}",
         *report.noise_note(one["milliseconds"]),
+        *describe_verdict(one.get("verdict"), "pass"),
         *device_notes(one, results["conditions"]["device"], 1, "pass"),
         "",
         table(f"Writing {writing['tokens']} tokens after {writing['prompt_tokens']}, with the KV "
@@ -161,6 +117,8 @@ def render(results: dict) -> str:
         f"{report.show_spread(writing['milliseconds_per_token'])} ms a token without the profiler, "
         f"which multiplies it by {report.show_ratio(writing['profiler_multiplies_by'])}",
         *report.noise_note(writing["milliseconds_per_token"]),
+        *slope_note(writing),
+        *describe_verdict(writing.get("verdict"), "token"),
         *device_notes(writing, results["conditions"]["device"], writing["tokens"], "token"),
     ])  # fmt: skip
 
@@ -184,6 +142,14 @@ def row(name: str, operations: list[dict], device: bool) -> list[str]:
     kernels = f"{total('device_milliseconds'):.3f}" if device else ""
     return [name, str(total("calls")), report.percent(total("share")),
             f"{total('profiled_milliseconds'):.2f}", kernels]  # fmt: skip
+
+
+def slope_note(writing: dict) -> list[str]:
+    """What a token takes longer for each one before it; nothing where too few were decoded."""
+    slope = writing.get("slope_microseconds_per_position")
+    if slope is None:
+        return []
+    return [f"each cached position adds {report.show_spread(slope)} microseconds to a token"]
 
 
 def device_notes(found: dict, device: str, per: int, unit: str) -> list[str]:

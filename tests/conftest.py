@@ -15,6 +15,12 @@ TEXT = (
 ) * 20
 
 
+def but_for_load(stderr):
+    """What a script wrote to stderr, without its warning that other programs are running."""
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("warning: the load average"))
+
+
 @pytest.fixture
 def config():
     return GPTConfig(vocab_size=300, n_positions=32, n_embd=64, n_layer=2, n_head=4)

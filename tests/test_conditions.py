@@ -86,3 +86,8 @@ def test_no_step_outside_git_or_in_anothers_repository(repository, tmp_path, mon
 def test_more_threads_than_cores_is_said():
     assert "16 threads on 2 usable cores" in c.misfit(16, 2)
     assert c.misfit(2, 2) is c.misfit(1, 2) is None
+
+
+def test_a_high_load_is_said():
+    assert "load average of the last minute is 5.3 on 4 usable" in c.crowded(3, 4, 5.3)
+    assert c.crowded(3, 4, 4.9) is c.crowded(3, 4, None) is None

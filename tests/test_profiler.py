@@ -6,33 +6,39 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
+from conftest import TEXT, but_for_load
+from test_roofs import written
 
 import profiler
-from mvgpt import save_checkpoint
+from mvgpt import GPT, GPTConfig, Tokenizer, save_checkpoint
+from mvgpt.measure import options
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """The tiny model's folder, and the results of a run on it."""
-    import torch
-    from conftest import TEXT
-
-    from mvgpt import GPT, GPTConfig, Tokenizer
-
+    """The tiny model's folder, with roofs as bench.py would have measured them there."""
     folder = tmp_path_factory.mktemp("profiler")
     torch.manual_seed(0)
     model = GPT(GPTConfig(vocab_size=300, n_positions=32, n_embd=64, n_layer=2, n_head=4))
     save_checkpoint(folder / "tiny", model, Tokenizer.train([TEXT], 300))
+    args = SimpleNamespace(checkpoint=folder / "tiny", seed=0, machine=None)
+    found = options.header("bench", args, model, torch.device("cpu")) | {"roofs": written()}
+    found["conditions"]["threads"] = 1
+    (folder / "r").mkdir()
+    (folder / "r" / "bench-roofs-cpu.json").write_text(json.dumps(found), encoding="utf-8")
     return folder
 
 
 def run(folder, *args, status=0):
     command = [sys.executable, "-W", "error::FutureWarning", ROOT / "profiler.py", folder / "tiny",
-               "--threads", "1", "--device", "cpu", *args]  # fmt: skip
+               "--threads", "1", "--device", "cpu", "--budget", "0.1", "--out", folder / "r",
+               *args]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder,
                           env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})  # fmt: skip
     assert done.returncode == status, done.stderr
@@ -43,12 +49,16 @@ def run(folder, *args, status=0):
 @pytest.fixture(scope="session")
 def done(folder):
     prompt = 'C:\\tmp\\new "x"\t😀'
-    return run(folder, "--out", folder / "r", "--prompt", prompt, "--tokens", "12")
+    return run(folder, "--prompt", prompt, "--tokens", "12")
 
 
 @pytest.fixture(scope="session")
 def results(folder, done):
-    return json.loads((folder / "r" / "profiler-cpu.json").read_text(encoding="utf-8"))
+    return read(folder / "r" / "profiler-cpu.json")
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def test_a_pass(results):
@@ -86,10 +96,10 @@ def test_the_table_adds_up_and_is_what_is_printed(results, done):
     text = profiler.render(results)
     assert done.stdout.startswith(text + "\n")
     assert max(map(len, text.splitlines())) <= 100
-    first = text.split("Writing")[0]
+    first = text.split("ms a pass without the profiler")[0]
     shares = [float(line.split(" %")[0].split()[-1]) for line in first.splitlines() if " %" in line]
     assert sum(shares) == pytest.approx(100, abs=0.6)
-    assert done.stderr == ""
+    assert but_for_load(done.stderr) == ""
 
 
 def test_traces_have_the_phases_and_every_token(results, folder):
@@ -147,7 +157,34 @@ def test_bad_input_is_named(folder, args, named):
 
 
 def test_a_single_token_has_no_decode(folder):
-    done = run(folder, "--tokens", "1", "--out", folder / "one")
-    results = json.loads((folder / "one" / "profiler-cpu.json").read_text(encoding="utf-8"))
-    assert results["writing"]["calls_per_token"] is None
+    done = run(folder, "--tokens", "1")
+    results = read(folder / "r" / "profiler-cpu.json")
+    writing = results["writing"]
+    assert writing["calls_per_token"] is writing["slope_microseconds_per_position"] is None
+    assert writing["positions"] == []
     assert "no decoded token" in done.stdout
+    assert "no verdict on a token: no token was decoded" in done.stdout
+
+
+def test_verdicts(results, done):
+    assert results["roofs"]["from"] == "bench-roofs-cpu.json"
+    for phase, unit in (("pass", "pass"), ("writing", "token")):
+        verdict = results[phase]["verdict"]
+        assert sum(verdict["milliseconds"].values()) > verdict["milliseconds"]["measured"] > 0
+        assert verdict["test"]["batch"]["low"] <= verdict["test"]["batch"]["value"]
+        assert f"\na {unit} is " in done.stdout
+    assert done.stdout.count("\ntested: twice the batch takes ") == 2
+    writing = results["writing"]
+    measured = writing["verdict"]["milliseconds"]
+    assert measured["measured"] == writing["milliseconds_per_token"]["median"]
+    per_operation = results["roofs"]["hand_over"]["microseconds"]["median"] / 1000
+    assert measured["hand-over"] == pytest.approx(writing["calls_per_token"] * per_operation)
+
+
+def test_the_time_of_each_token_against_its_position(results, done):
+    writing = results["writing"]
+    first = writing["prompt_tokens"] + 1
+    assert [row["position"] for row in writing["positions"]] == list(range(first, first + 11))
+    assert all(row["milliseconds"]["n"] == 10 for row in writing["positions"])
+    assert writing["slope_microseconds_per_position"]["n"] == 10
+    assert "each cached position adds " in done.stdout

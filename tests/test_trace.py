@@ -14,11 +14,13 @@ from mvgpt.measure.trace import (
     WAITING,
     direct,
     find_span,
+    load_trace,
     need_kernels,
     profiled,
     quiet_kineto,
     save_trace,
     summary,
+    write_trace,
 )
 
 CPU = torch.device("cpu")
@@ -90,6 +92,15 @@ def test_a_long_trace_is_cut_after_a_span(one_pass, tmp_path):
         names = [event["name"] for event in json.load(file)["traceEvents"]]
     assert names.count("aten::linear") == 2 * 13
     assert "part 2" not in names
+
+
+def test_a_trace_is_loaded_once_and_written_as_often_as_needed(one_pass, tmp_path):
+    trace = load_trace(profiled(one_pass, "run", CPU)[1])
+    for name, last in (("cut", "part 0"), ("whole", None)):
+        write_trace(trace, tmp_path / name, last)
+    with gzip.open(tmp_path / "whole", "rt", encoding="utf-8") as file:
+        assert json.load(file) == trace
+    assert (tmp_path / "cut").stat().st_size < (tmp_path / "whole").stat().st_size
 
 
 def test_what_else_is_written_to_stderr_passes(capfd):

@@ -35,7 +35,7 @@ RENDER = {  # by the name in the page: the results files, and what prints them
     "compare": ("explore-compare-*", changes.render),
     "decisions": ("decisions-*", decisions.render),
     "explore": ("explore-cpu", explore.render),
-    "profiler": ("profiler-*", profiler.render),
+    "profiler": ("profiler-[cm]*", profiler.render),
     "roofs": ("bench-roofs-*", roofs.render),
 }
 MARK = re.compile(r"(<!-- figure: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -103,7 +103,7 @@ def profiler_charts(results: Path) -> list[tuple]:
     """Two of each profile: the name of the chart, the function that draws it, what it takes."""
     return [
         (f"{file.parent.name}-{file.stem}-{unit}.png", plot_profile, read_json(file), unit)
-        for file in sorted(results.glob("*/profiler-*.json"))
+        for file in sorted(results.glob("*/profiler-[cm]*.json"))
         for unit in UNITS
     ]
 

@@ -103,3 +103,13 @@ def misfit(threads: int, cores: int) -> str | None:
             f"run many times slower; try --threads {cores}"
         )
     return None
+
+
+def crowded(threads: int, cores: int, load: float | None) -> str | None:
+    """A warning where other programs seem to need the cores too, by the load average; else None."""
+    if load is not None and load + threads > 2 * cores:
+        return (
+            f"the load average of the last minute is {load} on {cores} usable cores: unless a run "
+            "of yours has just ended, close what else runs, or times will be noisy"
+        )
+    return None

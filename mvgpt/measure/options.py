@@ -12,7 +12,14 @@ from mvgpt.arguments import positive, seed
 from mvgpt.checkpoint import STORIES
 from mvgpt.files import prepare_folder, write_json
 from mvgpt.generate import PROMPT, check, fit
-from mvgpt.measure.conditions import ROOT, conditions, misfit, usable_cores
+from mvgpt.measure.conditions import (
+    ROOT,
+    conditions,
+    crowded,
+    load_average,
+    misfit,
+    usable_cores,
+)
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -48,9 +55,10 @@ def prepare(args: argparse.Namespace) -> tuple[GPT, Tokenizer, torch.device]:
     prepare_folder(args.out)
     if args.threads:
         torch.set_num_threads(args.threads)
-    warning = misfit(torch.get_num_threads(), usable_cores())
-    if warning and device.type == "cpu":
-        print(f"warning: {warning}", file=sys.stderr)
+    threads, cores = torch.get_num_threads(), usable_cores()
+    for warning in misfit(threads, cores), crowded(threads, cores, load_average()):
+        if warning and device.type == "cpu":
+            print(f"warning: {warning}", file=sys.stderr)
     torch.manual_seed(args.seed)
     model, tokenizer = load_checkpoint(args.checkpoint, device)
     return model, tokenizer, device

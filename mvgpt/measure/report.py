@@ -71,6 +71,11 @@ def significant(value: float, digits: int) -> str:
     return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
 
 
+def counted(number: int, noun: str) -> str:
+    """As "1 thread" or "2 threads"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -85,7 +90,8 @@ def describe(conditions: dict) -> str:
     known = conditions["load_average"] is not None
     load = f", load average {conditions['load_average']}" if known else ""
     return (
-        f"{conditions['machine']}, {conditions['device']}, {conditions['threads']} threads on "
-        f"{conditions['usable_cores']} usable cores, {conditions['dtype']}, "
+        f"{conditions['machine']}, {conditions['device']}, "
+        f"{counted(conditions['threads'], 'thread')} on "
+        f"{counted(conditions['usable_cores'], 'usable core')}, {conditions['dtype']}, "
         f"torch {conditions['torch']}" + load
     )

@@ -59,6 +59,18 @@ def time_call(
     return clock() - start
 
 
+def time_hand_over(
+    call: Callable[[], object], device: torch.device, clock: Clock = perf_counter
+) -> tuple[float, float]:
+    """Seconds until a call returned, all handed over, and until the device had done it."""
+    sync(device)
+    start = clock()
+    call()
+    handed_over = clock() - start
+    sync(device)
+    return handed_over, clock() - start
+
+
 def time_result(
     call: Callable, args: tuple, kwargs: dict, clock: Clock = perf_counter
 ) -> tuple[Any, float]:

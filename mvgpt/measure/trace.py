@@ -152,21 +152,30 @@ def need_kernels(events: list, device: torch.device) -> None:
         )
 
 
-def save_trace(profiler: profile, path: Path, last_span: str | None = None) -> int:
-    """Write the trace as strict, gzipped JSON for Perfetto; return the size in bytes.
-
-    With `last_span` what begins after that span's end is left out. A profile can be saved once.
-    """
+def load_trace(profiler: profile) -> dict:
+    """The trace in Chrome's format. A profile can be exported once."""
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(raw))
         trace = json.loads(raw.read_text(encoding="utf-8"))
-    trace = {key: trace[key] for key in KEPT if key in trace}
+    return {key: trace[key] for key in KEPT if key in trace}
+
+
+def write_trace(trace: dict, path: Path, last_span: str | None = None) -> int:
+    """Write the trace as strict, gzipped JSON for Perfetto; return the size in bytes.
+
+    With `last_span` what begins after that span's end is left out.
+    """
     if last_span:
-        trace["traceEvents"] = cut(trace["traceEvents"], last_span)
+        trace = trace | {"traceEvents": cut(trace["traceEvents"], last_span)}
     with replacing(path) as (beside,), gzip.open(beside, "wt", encoding="utf-8") as file:
         json.dump(trace, file, allow_nan=False)
     return path.stat().st_size
+
+
+def save_trace(profiler: profile, path: Path, last_span: str | None = None) -> int:
+    """Both in one, where the trace is wanted for nothing else."""
+    return write_trace(load_trace(profiler), path, last_span)
 
 
 def cut(events: list[dict], last_span: str) -> list[dict]:
