@@ -2,6 +2,7 @@
 
     python profiler.py                          # the model that ships, on the best device here
     python profiler.py --device cpu --threads 1
+    python profiler.py --pair                   # two passes instead: much work, and little
     python profiler.py path/to/gpt2             # any GPT-2 folder
 
 A pass reads a full window of random tokens; writing adds 100 tokens to "Once upon a time" with
@@ -21,7 +22,7 @@ import torch
 from mvgpt import GPT, Tokenizer
 from mvgpt.arguments import above_zero, positive
 from mvgpt.errors import run
-from mvgpt.measure import options, report
+from mvgpt.measure import options, pair, report
 from mvgpt.measure.judging import judge_run, middle_step, usable_roofs
 from mvgpt.measure.plots import UNITS, plot_profile
 from mvgpt.measure.profiling import profile_pass, profile_writing
@@ -39,11 +40,14 @@ def main() -> None:
     results = options.header("profiler", args, model, device)
     results["roofs"] = usable_roofs(results, args.out, model)
     judge = partial(judge_run, roofs=results["roofs"], seed=args.seed, budget=args.budget)
-    found, traces = profile_both(args, model, tokenizer, prompt, judge)
-    results |= found
+    if args.pair:
+        results["pair"], traces = pair.profile_pair(model, args.seed, judge)
+    else:
+        found, traces = profile_both(args, model, tokenizer, prompt, judge)
+        results |= found
     results["traces"] = save_traces(args, device, traces)
     print(render(results))
-    name = f"profiler-{device.type}"
+    name = f"profiler{'-pair' * args.pair}-{device.type}"
     print(f"\nwrote {report.shown(options.save(results, args, name))}")
     for trace in results["traces"].values():
         path = args.out / trace
@@ -60,9 +64,14 @@ def parse() -> argparse.Namespace:
     options.add_prompt(parser)
     parser.add_argument("--tokens", type=positive, default=100,
                         help=f"to write (100); the first {TRACED_TOKENS} are traced")  # fmt: skip
+    parser.add_argument("--pair", action="store_true",
+                        help="profile two passes instead, side by side")  # fmt: skip
     parser.add_argument("--budget", type=above_zero, default=5.0,
                         help="seconds of rounds to test a verdict, 10 at least (5)")  # fmt: skip
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.pair and args.plot:
+        parser.error("--plot draws a pass and writing, which --pair does not profile")
+    return args
 
 
 def profile_both(
@@ -99,6 +108,8 @@ def save_traces(
 
 def render(results: dict) -> str:
     """What is printed: a function of the results file alone."""
+    if "pair" in results:
+        return pair.render(results)
     one, writing = results["pass"], results["writing"]
     calls = writing["calls_per_token"]
     calls = "no decoded token, so no" if calls is None else f"{calls:.0f}"

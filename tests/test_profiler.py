@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -149,6 +150,7 @@ def test_on_mps_it_says_that_there_are_no_kernels():
         (["--device", "cuda"], "finds no cuda device"),
         (["--prompt", ""], "prompt is empty"),
         (["--tokens", "0"], "0 is not 1 or more"),
+        (["--pair", "--plot"], "--plot draws a pass and writing"),
         (["--out", "tiny/config.json"], "cannot write to the folder"),
     ],
 )
@@ -188,3 +190,37 @@ def test_the_time_of_each_token_against_its_position(results, done):
     assert all(row["milliseconds"]["n"] == 10 for row in writing["positions"])
     assert writing["slope_microseconds_per_position"]["n"] == 10
     assert "each cached position adds " in done.stdout
+
+
+def test_a_pair_side_by_side(folder):
+    done = run(folder, "--pair")
+    results = read(folder / "r" / "profiler-pair-cpu.json")
+    assert [(row["batch"], row["tokens"]) for row in results["pair"]] == [(16, 32), (1, 25)]
+    assert done.stdout.startswith(profiler.render(results) + "\n")
+    assert max(map(len, profiler.render(results).splitlines())) <= 100
+    assert "16 x 32 tokens  1 x 25 tokens" in re.sub("  +", "  ", done.stdout)
+    assert list(results["traces"].values()) == ["trace-pair-16x32-cpu.json.gz",
+                                                "trace-pair-1x25-cpu.json.gz"]  # fmt: skip
+    for name in results["traces"].values():
+        with gzip.open(folder / "r" / name, "rt", encoding="utf-8") as file:
+            assert json.load(file)["traceEvents"]
+
+
+def test_a_pair_on_a_gpu_and_without_a_verdict(results):
+    """Rows that one column lacks are dashes in it."""
+    without = results["pass"] | {"batch": 64, "verdict": {"bound": None, "reason": "planted"}}
+    use = {
+        "verdict": "GPU-bound",
+        "busy": 0.925,
+        "idle_after_waits": 0.01,
+        "synchronisations": 1,
+        "launch_delay_microseconds": {"median": 7.0, "low": None, "high": None, "n": 1},
+    }
+    ratio = {"median": 0.2, "low": 0.19, "high": 0.21, "n": 10}
+    judged = results["pass"] | {"batch": 1}
+    judged["verdict"] = judged["verdict"] | {"device": use, "hand_over_ratio": ratio}
+    text = profiler.render(results | {"pair": [without, judged]})
+    assert "no verdict on a pass: planted" in text
+    busy = next(line for line in text.splitlines() if line.startswith("the GPU was busy"))
+    assert busy.split()[-3:] == ["-", "92.5", "%"]
+    assert "handed over after 0.200 (0.190 to 0.210)" in text

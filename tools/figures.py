@@ -35,6 +35,7 @@ RENDER = {  # by the name in the page: the results files, and what prints them
     "compare": ("explore-compare-*", changes.render),
     "decisions": ("decisions-*", decisions.render),
     "explore": ("explore-cpu", explore.render),
+    "pair": ("profiler-pair-*", profiler.render),
     "profiler": ("profiler-[cm]*", profiler.render),
     "roofs": ("bench-roofs-*", roofs.render),
 }
