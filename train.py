@@ -19,7 +19,7 @@ import torch
 from torch.optim import AdamW
 
 from mvgpt import GPT, GPTConfig, Tokenizer, load_checkpoint, pick_device, save_checkpoint
-from mvgpt.arguments import above_zero, positive, seed
+from mvgpt.arguments import above_zero, positive, seed, threads
 from mvgpt.card import held_out_losses, model_card
 from mvgpt.checkpoint import WEIGHTS
 from mvgpt.data import Batches, encode_documents, hold_out, read_documents
@@ -104,7 +104,7 @@ def parse() -> argparse.Namespace:
     for name, (kind, default, text) in options.items():
         shown = os.path.relpath(default) if kind is Path else default
         parser.add_argument(name, type=kind, default=default, help=f"{text} ({shown})")
-    parser.add_argument("--threads", type=positive, help="threads of the CPU (PyTorch's choice)")
+    parser.add_argument("--threads", type=threads, help="threads of the CPU (PyTorch's choice)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (auto)")
     parser.add_argument("--precision", choices=PRECISIONS, default="bfloat16",
                         help="of the matrix products (bfloat16)")  # fmt: skip

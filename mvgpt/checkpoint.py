@@ -94,7 +94,8 @@ def save_checkpoint(
 def from_gpt2(weights: dict[str, torch.Tensor], model: GPT) -> dict[str, torch.Tensor]:
     """GPT-2's names and layouts to the model's state dict, in float32.
 
-    A missing, unknown or misshapen key, or a head that is not the embedding, is an InputError.
+    A missing, unknown or misshapen key, one with values that are not finite numbers, and a head
+    that is not the embedding are InputErrors.
     """
     weights = {name.removeprefix(PREFIX): w for name, w in weights.items()}
     weights = {name: w for name, w in weights.items() if not MASKS.fullmatch(name)}
@@ -107,6 +108,11 @@ def from_gpt2(weights: dict[str, torch.Tensor], model: GPT) -> dict[str, torch.T
             raise InputError(
                 f"{name} has the shape {tuple(w.shape)}, but the config asks for "
                 f"{tuple(expected[name].shape)}"
+            )
+        if not w.isfinite().all():
+            raise InputError(
+                f"{name} holds values that are not finite numbers: the file is damaged, or its "
+                "training diverged; fetch it again, or train it with a lower rate"
             )
     if head is not None and not torch.equal(head, weights["wte.weight"]):
         raise InputError("lm_head.weight differs from wte.weight; this model's head is tied to it")

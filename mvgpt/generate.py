@@ -106,5 +106,6 @@ def sample(
     if temperature == 0:
         return int(logits.argmax())
     logits, ids = logits.topk(min(top_k or len(logits), len(logits)))  # (k,), (k,)
+    temperature = max(temperature, torch.finfo(logits.dtype).tiny)  # the dtype has 0 below it
     chances = ((logits - logits[0]) / temperature).softmax(-1)  # the largest is 0: no overflow
     return int(ids[torch.multinomial(chances, 1, generator=generator)])

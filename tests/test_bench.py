@@ -127,9 +127,9 @@ def test_ctrl_c_is_one_line_and_leaves_no_file(folder):
 @pytest.mark.parametrize(
     ("args", "named"),
     [
-        (["--lengths", "0"], "0 is not 1 or more"),
+        (["--lengths", "0"], "0 is not in 1 to"),
         (["--lengths", "five"], "five"),
-        (["--threads", "-1"], "-1 is not 1 or more"),
+        (["--threads", "-1"], "-1 is not in 1 to"),
         (["--prompt", ""], "prompt is empty"),
         (["--device", "cuda"], "finds no cuda device"),
         (["--budget", "soon"], "soon"),

@@ -126,6 +126,10 @@ def another_head(weights):
     weights["lm_head.weight"] = weights["transformer.wte.weight"] + 1
 
 
+def not_a_number(weights):
+    weights["transformer.h.1.mlp.c_fc.bias"][3] = float("nan")
+
+
 @pytest.mark.parametrize(
     ("edit", "named"),
     [
@@ -133,6 +137,7 @@ def another_head(weights):
         (drop_a_layer, r"lacks h\.1\.attn\.c_attn\.bias"),
         (misshape, r"wpe\.weight has the shape \(31, 64\).* \(32, 64\)"),
         (another_head, r"lm_head\.weight differs"),
+        (not_a_number, r"h\.1\.mlp\.c_fc\.bias holds values that are not finite"),
         (lambda weights: weights.update(extra=torch.ones(1)), "unknown extra"),
     ],
 )

@@ -35,9 +35,11 @@ def test_top_k_draws_from_the_k_most_likely():
     assert {sample(logits, 5.0, 20_000, generator) for _ in range(200)} == {0, 1, 2, 3}
 
 
-def test_a_temperature_near_zero_is_nearly_greedy():
-    logits = torch.tensor([0.0, 3.0, 1.0, 2.9])
-    assert {sample(logits, 1e-40, None, seeded()) for _ in range(20)} == {1}
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("temperature", [1e-30, 1e-40, 1e-320])
+def test_a_temperature_near_zero_is_nearly_greedy(temperature, dtype):
+    logits = torch.tensor([0.0, 3.0, 1.0, 2.9], dtype=dtype)
+    assert {sample(logits, temperature, None, seeded()) for _ in range(20)} == {1}
 
 
 def test_same_seed_same_text(model):

@@ -149,8 +149,8 @@ def test_on_mps_it_says_that_there_are_no_kernels():
     [
         (["--device", "cuda"], "finds no cuda device"),
         (["--prompt", ""], "prompt is empty"),
-        (["--tokens", "0"], "0 is not 1 or more"),
         (["--pair", "--plot"], "--plot draws a pass and writing"),
+        (["--tokens", "0"], "0 is not in 1 to"),
         (["--out", "tiny/config.json"], "cannot write to the folder"),
     ],
 )

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from mvgpt import save_checkpoint
 
@@ -51,6 +52,7 @@ def test_a_console_that_cannot_print_a_character(folder):
         (["a", "--tokens", "0"], "0 tokens"),
         (["a", "--temperature", "-1"], "temperature is -1"),
         (["a", "--top-k", "0"], "top-k is 0"),
+        (["a", "--temperature", "1e400"], "temperature is inf"),
         (["a", "--device", "abacus"], "abacus"),
         (["a", "--checkpoint", "nowhere"], "nowhere"),
     ],
@@ -58,6 +60,14 @@ def test_a_console_that_cannot_print_a_character(folder):
 def test_bad_input_is_one_sentence(folder, args, named):
     done = write(folder, *args, status=2)
     assert named in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_weights_that_are_no_numbers_are_named(model, tokenizer, tmp_path):
+    torch.nn.init.constant_(model.ln_f.weight, float("nan"))
+    save_checkpoint(tmp_path, model, tokenizer)
+    done = write(tmp_path, "a", status=2)
+    assert b"ln_f.weight holds values that are not finite" in done.stderr
     assert done.stderr.count(b"\n") == 1
 
 

@@ -70,7 +70,7 @@ def test_killed_and_resumed_it_gives_the_same_weights(tmp_path):
     [
         (["--epochs", "0"], "0 is not a number above 0"),
         (["--epochs", "nan"], "nan is not a number above 0"),
-        (["--threads", "-1"], "-1 is not 1 or more"),
+        (["--threads", "-1"], "-1 is not in 1 to 1024"),
         (["--seed", "-1"], "-1 is not in 0 to"),
         (["--epochs", "1", "--heads", "5"], "n_head 5"),
         (["--epochs", "1", "--window", "5000"], "too few"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from mvgpt import GPT, Tokenizer, load_checkpoint, pick_device
-from mvgpt.arguments import positive, seed
+from mvgpt.arguments import seed, short_name, threads
 from mvgpt.checkpoint import STORIES
 from mvgpt.files import prepare_folder, write_json
 from mvgpt.generate import PROMPT, check, fit
@@ -30,9 +30,10 @@ def parser(description: str) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("checkpoint", nargs="?", type=Path, default=STORIES,
         help="a GPT-2 folder (checkpoints/stories)")  # fmt: skip
-    add("--threads", type=positive, help="threads of the CPU (PyTorch's choice)")
+    add("--threads", type=threads, help="threads of the CPU (PyTorch's choice)")
     add("--seed", type=seed, default=0, help="of the order of the rounds and of the texts (0)")
-    add("--machine", help="a short name for this machine in the results (its processor)")
+    add("--machine", type=short_name,
+        help="a short name for this machine in the results (its processor)")  # fmt: skip
     add("--out", type=Path, default=ROOT / "results", help="the folder to write to (results)")
     return parser
 
