@@ -45,7 +45,7 @@ def read_texts(paths: Iterable[str | Path]) -> list[str]:
     return texts
 
 
-def is_held_out(document: str, every: int = 50) -> bool:
+def is_held_out(document: str, every: int) -> bool:
     """Whether a tale or chapter is kept for the held-out loss: about one in `every`.
 
     Its own bytes decide, so that it stays held out whichever files it comes with.
@@ -53,12 +53,15 @@ def is_held_out(document: str, every: int = 50) -> bool:
     return zlib.crc32(document.encode("utf-8")) % every == 0
 
 
-def hold_out(documents: list[str]) -> tuple[list[str], list[str]]:
-    """The documents to train on and those held out; of a few, none of which is, the last one."""
-    held_out = [document for document in documents if is_held_out(document)]
+def hold_out(documents: list[str], every: int = 50) -> tuple[list[str], list[str]]:
+    """The documents to train on and, about one in `every`, those held out; of a few, none of
+    which is, the last one.
+    """
+    held_out = [document for document in documents if is_held_out(document, every)]
     if not 0 < len(held_out) < len(documents):
         held_out = documents[-1:]
-    return [document for document in documents if document not in held_out], held_out
+    apart = set(held_out)
+    return [document for document in documents if document not in apart], held_out
 
 
 def encode_documents(tokenizer: Tokenizer, documents: Iterable[str]) -> torch.Tensor:

@@ -43,7 +43,7 @@ def read_json(path: Path) -> dict:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path} holds no JSON object")

@@ -1,3 +1,4 @@
+import copy
 from unittest.mock import patch
 
 import pytest
@@ -19,7 +20,16 @@ import mvgpt.model
 from mvgpt import GPT, GPTConfig
 from mvgpt.data import random_ids
 from mvgpt.errors import InputError
-from mvgpt.measure.arms import reason, refer, time_arm
+from mvgpt.measure.arms import (
+    TIMES_ROUNDING,
+    Arm,
+    Reference,
+    compare_ids,
+    compare_logits,
+    reason,
+    refer,
+    time_arm,
+)
 from mvgpt.measure.decisions import BASE, applied, attention
 from mvgpt.measure.reading import Reading
 
@@ -41,8 +51,12 @@ def test_gelu_as_one_operation_is_24_operations_fewer():
         assert arm.valid
         assert arm.argmax_agreement == 1
         assert not arm.skipped
+        assert (arm.greedy_tokens, arm.first_difference) == (100, None)
+        assert not arm.reasons
     assert arms[BASE].max_logit_difference == 0
+    assert arms[BASE].error_ratio == 1
     assert arms[GELU].max_logit_difference > 0  # it was swapped
+    assert 0.1 < arms[GELU].error_ratio < TIMES_ROUNDING
 
 
 def test_gelu_of_a_model_that_runs_the_tanh_form_is_skipped(config):
@@ -72,7 +86,61 @@ def test_another_attention_is_invalid(model, function):
     arm = checked(planted("wrong", "mvgpt.model.F.scaled_dot_product_attention", function), model)
     assert not arm.valid
     assert not arm.skipped
-    assert (arm.max_logit_difference is None) == (function is not without_mask)  # NaN
+    found = [arm.max_logit_difference, arm.error_ratio]
+    if function is without_mask:
+        assert min(found) > 0
+    else:  # NaN
+        assert found == [None, None]
+        assert set(arm.reasons.values()) == {"its logits are not all finite numbers"}
+
+
+@torch.no_grad()
+def test_the_referee_is_the_code_as_written_in_float64(model):
+    """The error ratio and the place of the first difference, worked out once more."""
+    decision = planted("another sum", "mvgpt.model.gelu", lambda x: -OWN_GELU(x))
+    arm, reading = checked(decision, model), Reading(model, random_ids(300, 32, 0))
+    whole = copy.deepcopy(model).double()(reading.ids)  # (1, 32, V)
+    exact = torch.cat([whole, whole], dim=1)  # of the pass, and in chunks
+    written, ids = read(reading)
+    with applied(decision.patches(model)):
+        ours, our_ids = read(reading)
+    error, rounding = (float((logits - exact).abs().max()) for logits in (ours, written))
+    assert arm.error_ratio == pytest.approx(error / rounding, rel=1e-3)
+    assert arm.error_ratio > TIMES_ROUNDING
+    assert not arm.valid
+    same = arm.first_difference - 1
+    assert ids[:same] == our_ids[:same]
+    assert ids[same] != our_ids[same]
+
+
+def read(reading):
+    """The logits of a pass and in chunks, and what is written."""
+    return torch.cat([reading.one_pass(), *reading.in_chunks()], dim=1), reading.write()
+
+
+def test_where_written_ids_part_is_counted_from_1():
+    arm = Arm(BY_NAME[BASE])
+    for ids, place in (([5, 6, 7], None), ([4, 6, 7], 1), ([5, 6, 8], 3)):
+        compare_ids(arm, ids, [5, 6, 7])
+        assert (arm.greedy_tokens, arm.first_difference) == (3, place)
+
+
+def test_writing_goes_on_from_the_first_tokens_of_the_text(model):
+    reading = Reading(model, random_ids(300, 32, 0))
+    ids = reading.ids[0, :16].tolist()
+    for token in reading.write()[:5]:
+        assert token == int(model(torch.tensor([ids]))[0, -1].argmax())
+        ids.append(token)
+
+
+def test_without_any_rounding_only_the_same_is_valid(model):
+    """Where the embedding is 0 all logits are, in any precision."""
+    torch.nn.init.zeros_(model.wte.weight)
+    arm = checked(BY_NAME[GELU], model)
+    assert (arm.error_ratio, arm.valid) == (1, True)
+    arm, zeros = Arm(BY_NAME[GELU]), torch.zeros(1, 32, 300)
+    compare_logits(arm, [zeros + 1e-9], Reference([zeros], [zeros], []))
+    assert (arm.error_ratio, arm.valid) == (None, False)
 
 
 def test_the_tanh_gelu_is_not_the_exact_one_even_untrained():
@@ -81,6 +149,7 @@ def test_the_tanh_gelu_is_not_the_exact_one_even_untrained():
     model = GPT(GPTConfig(vocab_size=300, n_positions=32, n_embd=64, n_layer=2, n_head=4)).eval()
     arm = checked(planted("tanh", "mvgpt.model.gelu", mvgpt.model.gelu_new), model)
     assert arm.max_logit_difference < 1e-3
+    assert arm.error_ratio > 2 * TIMES_ROUNDING
     assert not arm.valid
 
 
@@ -104,6 +173,9 @@ def test_a_reading_reads_the_same_in_all_ways(model, tokens):
 
 def test_what_is_compiled_again_is_counted(model, quick_compiler):
     arm = checked(BY_NAME[COMPILE], model)
+    assert (arm.greedy_tokens, arm.calls_per_token) == (None, None)
+    assert set(arm.reasons) == {"token", "calls_per_token", "greedy_tokens"}
+    assert arm.error_ratio == 1
     for tokens, recompiles in ((32, 0), (31, 1), (31, 1), (30, 2)):
         time_arm(arm, "pass", Reading(model, random_ids(300, tokens, 0)))
         assert arm.recompiles == recompiles

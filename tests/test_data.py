@@ -56,7 +56,7 @@ def test_too_few_tokens_are_refused():
 
 
 def test_about_one_in_fifty_is_held_out():
-    held_out = sum(is_held_out(f"document {number}") for number in range(5000))
+    held_out = sum(is_held_out(f"document {number}", 50) for number in range(5000))
     assert 60 < held_out < 140
 
 
@@ -65,7 +65,7 @@ def test_what_is_held_out_is_not_trained_on():
     kept, held_out = hold_out(documents)
     assert sorted(kept + held_out) == sorted(documents)
     assert 0 < len(held_out) < 30
-    few = [text for text in documents if not is_held_out(text)][:3]
+    few = [text for text in documents if not is_held_out(text, 50)][:3]
     assert hold_out(few) == (few[:2], few[2:])
 
 

@@ -1,10 +1,10 @@
 """A decision on a model: do the same logits come out, and in how many operations?
 
-A decision that computes something else is "invalid", however fast it is. What counts as the same
-is measured: the logits as written are computed once more in float64, and what the float32 ones
-are off from those is their rounding. The same arithmetic in another order is off by about as
-much; GELU's tanh form in place of the exact one by a hundred times as much. A fixed limit would
-fit one model alone, since rounding grows with the logits and with the layers before them.
+A decision that computes something else is "invalid", however fast it is. The referee is the code
+as written in float64: how far a decision's logits are off from its logits, over how far those of
+the code as written are, is the decision's error ratio. The same arithmetic in another order has
+about 1; GELU's tanh form in place of the exact one a hundred. A limit on the differences
+themselves would fit one model alone: rounding grows with the logits and the layers before them.
 """
 
 import copy
@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -21,7 +21,9 @@ from mvgpt.measure.decisions import BASE, Decision, NotHere, Patches, applied, c
 from mvgpt.measure.reading import Reading
 from mvgpt.measure.timing import Clock, perf_counter, time_call
 
-TIMES_ROUNDING = 10  # how far apart logits may be and still count as the same
+TIMES_ROUNDING = 10  # the largest error ratio of what still counts as the same
+GROWING = "with a cache that grows it would compile at each length"
+NOT_FINITE = "its logits are not all finite numbers"
 PATHS = re.compile(r"""(['"])(?:\w:)?[\\/~].*?\1|(?<![\w.<])(?:\w:)?[\\/~][^\s'",;:)]+""")
 
 
@@ -34,10 +36,15 @@ class Arm:
     valid: bool = False
     calls_per_token: int | None = None
     max_logit_difference: float | None = None
+    error_ratio: float | None = None
     argmax_agreement: float | None = None
+    greedy_tokens: int | None = None
+    first_difference: int | None = None  # of these, from 1; None where all are equal
     compile_seconds: float | None = None
     recompiles: int | None = None
     skipped: str | None = None
+    predicted: dict[str, dict] | None = None
+    reasons: dict[str, str] = field(default_factory=dict)  # of what there is none, by its name
 
     @contextmanager
     def or_skipped(self) -> Iterator[None]:
@@ -61,20 +68,26 @@ def reason(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Reference:
-    """The logits as written, of the pass and in chunks, and how far from them is the same."""
+    """What comes out as written: logits, of the pass and in chunks, those in float64, and ids."""
 
     logits: Sequence[torch.Tensor]
-    tolerance: float
+    exact: Sequence[torch.Tensor]
+    greedy: list[int]
+
+    @property
+    def tolerance(self) -> float:
+        """How far off float64 logits may be."""
+        return TIMES_ROUNDING * largest_difference(self.logits, self.exact)
 
 
 def refer(reading: Reading) -> Reference:
     """Read as written, in float32 and in float64; logits that are no numbers are an InputError."""
     logits = [reading.one_pass(), *reading.in_chunks()]
     exact = Reading(copy.deepcopy(reading.model).cpu().double(), reading.ids.cpu())
-    rounding = largest_difference(logits, [exact.one_pass(), *exact.in_chunks()])
-    if not math.isfinite(rounding):
+    reference = Reference(logits, [exact.one_pass(), *exact.in_chunks()], reading.write())
+    if not math.isfinite(reference.tolerance):
         raise InputError("the model's logits are not all finite numbers; check its weights")
-    return Reference(logits, TIMES_ROUNDING * rounding)
+    return reference
 
 
 def largest_difference(ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor]) -> float:
@@ -84,7 +97,7 @@ def largest_difference(ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tens
 
 
 def check(arm: Arm, reading: Reading, reference: Reference, clock: Clock = perf_counter) -> None:
-    """Make the patches, compare the logits, and count the operations or time the compile."""
+    """Make the patches, compare what comes out, and count the operations or time the compile."""
     with arm.or_skipped():
         arm.patches = arm.decision.patches(reading.model)
         with applied(arm.patches):
@@ -94,11 +107,31 @@ def check(arm: Arm, reading: Reading, reference: Reference, clock: Clock = perf_
             else:
                 logits = [reading.one_pass(), *reading.in_chunks()]
                 arm.calls_per_token = reading.operations_per_token()
-        difference = largest_difference(logits, reference.logits[: len(logits)])
-        arm.valid = difference <= reference.tolerance
-        arm.max_logit_difference = difference if math.isfinite(difference) else None
-        agree = logits[0].argmax(-1) == reference.logits[0].argmax(-1)  # (1, T)
-        arm.argmax_agreement = float(agree.cpu().double().mean())
+                compare_ids(arm, reading.write(), reference.greedy)
+        compare_logits(arm, logits, reference)
+
+
+def compare_ids(arm: Arm, ids: list[int], written: list[int]) -> None:
+    """Where the most likely tokens, one after another, part from those as written."""
+    arm.greedy_tokens = len(ids)
+    pairs = enumerate(zip(ids, written, strict=True), 1)
+    arm.first_difference = next((place for place, (a, b) in pairs if a != b), None)
+
+
+def compare_logits(arm: Arm, logits: Sequence[torch.Tensor], reference: Reference) -> None:
+    """The first of the logits, or all of them, against those as written and those in float64."""
+    written, exact = reference.logits[: len(logits)], reference.exact[: len(logits)]
+    error, rounding = largest_difference(logits, exact), largest_difference(written, exact)
+    ratio = error / rounding if rounding else math.inf if error else 1.0
+    arm.valid = ratio <= TIMES_ROUNDING
+    found = {"error_ratio": ratio, "max_logit_difference": largest_difference(logits, written)}
+    for key, value in found.items():
+        if math.isfinite(value):
+            setattr(arm, key, value)
+        else:
+            arm.reasons[key] = NOT_FINITE
+    agree = logits[0].argmax(-1) == written[0].argmax(-1)  # (1, T)
+    arm.argmax_agreement = float(agree.cpu().double().mean())
 
 
 def compile_pass(arm: Arm, reading: Reading, clock: Clock) -> None:
@@ -108,6 +141,7 @@ def compile_pass(arm: Arm, reading: Reading, clock: Clock) -> None:
     if compiled_graphs() == before:
         raise NotHere("torch.compile compiled nothing here; it may be switched off")
     arm.compile_seconds, arm.recompiles = seconds, 0
+    arm.reasons |= dict.fromkeys(("token", "calls_per_token", "greedy_tokens"), GROWING)
 
 
 def time_arm(arm: Arm, unit: str, reading: Reading, clock: Clock = perf_counter) -> float | None:
@@ -118,7 +152,7 @@ def time_arm(arm: Arm, unit: str, reading: Reading, clock: Clock = perf_counter)
     """
     before = compiled_graphs() if arm.decision.compiles else 0
     with arm.or_skipped(), applied(arm.patches):
-        _, seconds = reading.time(unit, clock), reading.time(unit, clock)
+        seconds = reading.time_warm(unit, clock)
         if arm.decision.compiles:
             arm.recompiles += compiled_graphs() - before
         return seconds

@@ -11,7 +11,9 @@ import torch
 from mvgpt import GPT
 from mvgpt.measure.arms import Arm, check, refer, time_arm
 from mvgpt.measure.decisions import AGAIN, BASE, DECISIONS, Decision
+from mvgpt.measure.predictions import predict
 from mvgpt.measure.reading import SHARES, Reading
+from mvgpt.measure.roofs import Roofs
 from mvgpt.measure.timing import (
     INVALID,
     Clock,
@@ -26,8 +28,9 @@ from mvgpt.measure.timing import (
 )
 from mvgpt.progress import progress
 
-FOUND = ("calls_per_token", "max_logit_difference", "argmax_agreement", "compile_seconds",
-         "recompiles", "skipped")  # fmt: skip
+FOUND = ("calls_per_token", "max_logit_difference", "error_ratio", "argmax_agreement",
+         "greedy_tokens", "first_difference", "compile_seconds", "recompiles", "skipped",
+         "reasons")  # fmt: skip
 
 
 def compare_decisions(
@@ -37,11 +40,13 @@ def compare_decisions(
     *,
     seed: int,
     budget: float,
+    roofs: Roofs | None = None,
     clock: Clock = perf_counter,
 ) -> dict:
     """`cached`, `tolerance` and `decisions`, the rows, of the results; on the text ids (1, T).
 
-    `budget` is the seconds of rounds; 10 rounds of each are run in any case.
+    `budget` is the seconds of rounds; 10 rounds of each are run in any case. With `roofs` each
+    decision's change is predicted before them.
     """
     reading = Reading(model, ids)
     reference = refer(reading)
@@ -49,6 +54,7 @@ def compare_decisions(
     with new_compiler_cache():
         for arm in progress(arms, "decisions checked"):
             check(arm, reading, reference, clock)
+        predict(arms, reading, roofs)
         rounds = {
             unit: time_arms(arms, unit, reading, seed, share * budget, clock)
             for unit, share in SHARES.items()
@@ -103,7 +109,19 @@ def seconds_of(arm: Arm, unit: str, reading: Reading, clock: Clock) -> float:
 def row(arm: Arm, rounds: dict[str, list[Round]]) -> dict:
     """An arm's row of the results: a skipped one has neither pass nor token."""
     times = {unit: timings(arm, rounds[unit]) for unit in SHARES}
-    return {"name": arm.decision.name, **times, **{key: getattr(arm, key) for key in FOUND}}
+    found = {key: getattr(arm, key) for key in FOUND}
+    return {"name": arm.decision.name, **times, "predicted": predicted(arm, rounds), **found}
+
+
+def predicted(arm: Arm, rounds: dict[str, list[Round]]) -> dict | None:
+    """The predicted changes, and what they make of the time as written that was measured."""
+    if arm.predicted is None:
+        return None
+    units = {}
+    for unit, change in arm.predicted.items():
+        base = spread([seconds[BASE] for seconds in rounds[unit]], 1000).median
+        units[unit] = {**change, "ratio": 1 + change["milliseconds"] / base}
+    return units
 
 
 def timings(arm: Arm, rounds: Sequence[Round]) -> dict | None:

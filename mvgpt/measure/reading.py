@@ -6,10 +6,11 @@ from functools import partial
 
 import torch
 
-from mvgpt import GPT, KVCache
+from mvgpt import GPT, KVCache, generate
 from mvgpt.measure.timing import Clock, perf_counter, time_call
 from mvgpt.measure.trace import profiled, summary
 
+PROMPT, GREEDY = 16, 100  # tokens of the text that writing goes on from, and how many it adds
 SHARES = {"pass": 2 / 3, "token": 1 / 3}  # of the time for rounds; a token's are the shorter ones
 
 
@@ -47,6 +48,10 @@ class Reading:
             if chunk.size(1):
                 yield self.read(chunk, cache)
 
+    def write(self) -> list[int]:
+        """The most likely tokens, one after another, that go on from the text's first ones."""
+        return generate(self.model, self.ids[0, :PROMPT].tolist(), GREEDY, temperature=0)
+
     def step(self) -> Callable[[], torch.Tensor]:
         """The token's step, to be taken once: its copy of the cache is made here."""
         return partial(self.read, self.token, copy.deepcopy(self.cache))
@@ -54,6 +59,11 @@ class Reading:
     def time(self, unit: str, clock: Clock = perf_counter) -> float:
         """The seconds of one "pass" or of one "token"."""
         return time_call(self.one_pass if unit == "pass" else self.step(), self.device, clock)
+
+    def time_warm(self, unit: str, clock: Clock = perf_counter) -> float:
+        """The same of the second of two in a row: what ran before has left the caches cold."""
+        _, seconds = self.time(unit, clock), self.time(unit, clock)
+        return seconds
 
     def operations_per_token(self) -> int:
         """The operations that a step calls itself, counted by the profiler."""
