@@ -3,6 +3,7 @@
     python decisions.py                         # the model that ships, on the best device here
     python decisions.py --device cpu --threads 1 --budget 120
     python decisions.py path/to/gpt2            # any GPT-2 folder
+    python decisions.py --against results/decisions-cpu.json    # what has changed since
     python decisions.py --text books/*.txt      # vocabularies trained and weighed on your books
 
 The model as written against GELU as one operation, attention by hand and torch.compile, over a
@@ -23,7 +24,7 @@ from mvgpt import GPT, Tokenizer
 from mvgpt.arguments import above_zero
 from mvgpt.data import random_ids
 from mvgpt.errors import run
-from mvgpt.measure import options, report, tables, vocabulary
+from mvgpt.measure import against, options, report, tables, vocabulary
 from mvgpt.measure.characters import count_characters, train_tokenizer
 from mvgpt.measure.comparison import compare_decisions
 from mvgpt.measure.conditions import ROOT
@@ -39,12 +40,15 @@ def main() -> None:
     args = parse()
     model, tokenizer, device = options.prepare(args)
     results = options.header("decisions", args, model, device)
+    earlier = against.read_earlier(args.against, results) if args.against else None
     characters = read_characters(args, model, tokenizer)
     results["roofs"] = find_roofs(results, args.out, model)
     results |= measure_decisions(args, model, tokenizer, Roofs(results["roofs"]))
     results |= vocabulary.compare_vocabularies(
         model.config, characters, device, args.seed, (1 - DECISIONS_SHARE) * args.budget
     )
+    if earlier:
+        results["against"] = against.set_beside(earlier, results)
     print(render(results))
     path = options.save(results, args, f"decisions-{device.type}")
     print(f"\nwrote {report.shown(path)}")
@@ -58,6 +62,8 @@ def parse() -> argparse.Namespace:
     options.add_plot(parser)
     parser.add_argument("--budget", type=above_zero, default=60.0,
                         help="seconds of rounds; 10 of each are run in any case (60)")  # fmt: skip
+    parser.add_argument("--against", type=Path, metavar="FILE",
+                        help="results of an earlier run here, to set this one beside")  # fmt: skip
     parser.add_argument("--text", type=Path, nargs="+", metavar="FILE",
                         help="UTF-8 text: vocabularies are trained on nine tenths and weighed on "
                         "one (the model's own, cut short, on the story that ships)")  # fmt: skip
@@ -107,6 +113,7 @@ def render(results: dict) -> str:
         *tables.notes(rows),
         "",
         vocabulary.render(results),
+        *(["", against.render(results)] if "against" in results else []),
     ])  # fmt: skip
 
 
