@@ -12,7 +12,7 @@ compared first, with float64 as the referee: one that computes something else is
 fast. Then what each should save is predicted from its operations and the machine's roofs. Then
 they take turns, round by round, with "as written" listed twice to show the noise. Beside them,
 untrained models with vocabularies of 5,000, 10,000 and 20,000, by the character of text too.
-Writes results/decisions-<device>.json; with --plot, a chart.
+Writes results/decisions-<device>.json; with --plot, two charts.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from mvgpt.measure.characters import count_characters, train_tokenizer
 from mvgpt.measure.comparison import compare_decisions
 from mvgpt.measure.conditions import ROOT
 from mvgpt.measure.plots import UNITS, plot_decisions
+from mvgpt.measure.rooflines import plot_predictions
 from mvgpt.measure.roofs import Roofs, find_roofs
 
 VOCABULARIES = (5_000, 10_000, 20_000)
@@ -54,6 +55,8 @@ def main() -> None:
     print(f"\nwrote {report.shown(path)}")
     if args.plot:
         print(f"wrote {report.shown(plot_decisions([results], path.with_suffix('.png')))}")
+        beside = path.with_name(f"{path.stem}-predictions.png")
+        print(f"wrote {report.shown(plot_predictions(results, beside))}")
 
 
 def parse() -> argparse.Namespace:

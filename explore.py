@@ -10,9 +10,9 @@ A pass over a full window of random tokens is exported and shown in Model Explor
 module is a layer that opens; with --step the graph of one token with the KV cache, too. Each node
 has its FLOPs and bytes. With --times the graph is run a node at a time, in rounds that alternate
 with the plain pass, and the ledger shows whether the nodes add up to it; where they do not, the
-exit status is 3. Writes results/explore-cpu.json (explore-compare-cpu.json with --compare), and
-with --times a trace with a span for each node, results/trace-nodes-cpu.json.gz, for
-https://ui.perfetto.dev.
+exit status is 3. With --plot it is drawn, and the roofline. Writes results/explore-cpu.json
+(explore-compare-cpu.json with --compare), and with --times a trace with a span for each node,
+results/trace-nodes-cpu.json.gz, for https://ui.perfetto.dev.
 """
 
 import argparse
@@ -26,12 +26,14 @@ from mvgpt.arguments import positive
 from mvgpt.data import random_ids
 from mvgpt.errors import InputError, run
 from mvgpt.measure import changes, graph, nodes, options, page, report
+from mvgpt.measure.rooflines import plot_ledger, plot_roofline
 from mvgpt.measure.roofs import find_roofs
 from mvgpt.measure.trace import profiled, save_trace
 from mvgpt.ports import choose_port, is_public, port_number
 
 HOST, PORT = "localhost", 8080
 TRACE = "trace-nodes-cpu.json.gz"
+PLOTS = {"roofline": plot_roofline, "ledger": plot_ledger}
 UNSOUND = 3  # the exit status where a ledger does not close
 
 
@@ -49,6 +51,7 @@ def main() -> int:
 
 def parse() -> argparse.Namespace:
     parser = options.parser(__doc__)
+    options.add_plot(parser)
     add = parser.add_argument
     add("--times", action="store_true", help="time each node and colour the graph by it (no)")
     add("--tokens", type=positive, help="in the pass (a full window: 256)")
@@ -62,6 +65,8 @@ def parse() -> argparse.Namespace:
     add("--no-serve", action="store_true", help="write the results and end (serves until Ctrl-C)")
     args = parser.parse_args()
     args.port = None if args.port is None else port_number(args.port)
+    if args.plot and (args.compare is not None or not args.times):
+        raise InputError("--plot draws the times of --times; give both")
     if args.compare is not None:  # before any work is done
         args.compare = changes.find_decision(args.compare)
         if args.step is not None:
@@ -94,6 +99,8 @@ def explore(args: argparse.Namespace, model: GPT, header: dict) -> tuple[Callabl
     print(f"\nwrote {report.shown(options.save(results, args, 'explore-cpu'))}")
     if trace:
         print(f"wrote {report.shown(args.out / trace)}")
+    for name, plot in PLOTS.items() if args.plot else ():
+        print(f"wrote {report.shown(plot(results, args.out / f'explore-cpu-{name}.png'))}")
     status = UNSOUND if any(map(nodes.broken, found.values())) else 0
     graphs = {name: subject.timed.exported for name, subject in subjects.items()}
     return partial(page.graphs_page, graphs, results), status

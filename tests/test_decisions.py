@@ -67,7 +67,8 @@ def test_output_of_the_script(run_without_compiler):
     text = (folder / "decisions-cpu.json").read_text(encoding="utf-8")
     assert decisions.render(json.loads(text)) in done.stdout
     assert str(folder.parent) not in text
-    names = {"decisions-cpu.json", "decisions-cpu.png", "bench-roofs-cpu.json"}
+    names = {"decisions-cpu.json", "decisions-cpu.png", "decisions-cpu-predictions.png",
+             "bench-roofs-cpu.json"}  # fmt: skip
     assert {path.name for path in folder.iterdir()} == names
 
 

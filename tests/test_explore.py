@@ -346,7 +346,9 @@ def measured_as(ledger):
 
 def test_a_step_has_its_own_nodes_and_ledger(checkpoint, tmp_path, start):
     args = (checkpoint, "--times", "--no-serve", "--out", tmp_path)
-    _, printed, errors = start(*args, "--step", "9")
+    _, printed, errors = start(*args, "--step", "9", "--plot")
+    for name in ("roofline", "ledger"):
+        assert (tmp_path / f"explore-cpu-{name}.png").stat().st_size > 1000
     results = json.loads((tmp_path / "explore-cpu.json").read_text(encoding="utf-8"))
     assert errors == ""
     step = results["step"]
@@ -377,6 +379,7 @@ def test_a_comparison_is_written_and_printed(checkpoint, tmp_path, start):
         (["--compare", "gelu"], "there is no decision 'gelu'"),
         (["--compare", "torch.compile"], "torch.compile runs no graph of these nodes"),
         (["--compare", "as written", "--step"], "leave out --step"),
+        (["--plot"], "--plot draws the times of --times"),
         (["--step", "33"], "33 tokens do not fit the window of 32"),
     ],
 )

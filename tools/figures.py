@@ -12,6 +12,7 @@ import argparse
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from mvgpt.errors import InputError, run  # noqa: E402
 from mvgpt.files import read_json  # noqa: E402
 from mvgpt.measure import changes  # noqa: E402
 from mvgpt.measure.plots import UNITS, plot_decisions, plot_profile  # noqa: E402
+from mvgpt.measure.rooflines import plot_ledger, plot_predictions, plot_roofline  # noqa: E402
 
 RESULTS, IMAGES = ROOT / "results" / "reference", ROOT / "docs" / "images"
 RENDER = {  # by the name in the page: the results files, and what prints them
@@ -115,7 +117,24 @@ def decisions_chart(results: Path) -> list[tuple]:
     return [("decisions.png", plot_decisions, documents)] if documents else []
 
 
-CHARTS = {"profiler_charts": profiler_charts, "decisions_chart": decisions_chart}
+def of_each(pattern: str, **plots: Callable) -> Callable[[Path], list[tuple]]:
+    """The charts of each results file of a pattern."""
+
+    def charts(results: Path) -> list[tuple]:
+        return [(f"{file.parent.name}-{file.stem}-{name}.png", plot, read_json(file))
+                for file in sorted(results.glob(f"*/{pattern}.json"))
+                for name, plot in plots.items()]  # fmt: skip
+
+    return charts
+
+
+CHARTS = {
+    "profiler_charts": profiler_charts,
+    "decisions_chart": decisions_chart,
+    "roofline_chart": of_each("explore-cpu", roofline=plot_roofline),
+    "ledger_chart": of_each("explore-cpu", ledger=plot_ledger),
+    "predictions_chart": of_each("decisions-*", predictions=plot_predictions),
+}
 
 
 def same_image(one: Path, other: Path) -> bool:
