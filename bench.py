@@ -36,6 +36,7 @@ def parse() -> tuple:
         mode = MODES[argv.pop(0)]
         name, about = f"bench-{mode.__name__.rpartition('.')[2]}", mode.__doc__
     parser = options.parser(about)
+    parser.prog += f" {name.removeprefix('bench-')}" * (mode is not cache)
     options.add_device(parser)
     mode.add_options(parser)
     return name, mode, parser.parse_args(argv)

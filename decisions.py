@@ -109,6 +109,7 @@ def render(results: dict) -> str:
               "token": f"One token, after {results['cached']} in the KV cache"}  # fmt: skip
     return "\n".join([
         report.describe(results["conditions"]),
+        *report.roofs_note(results.get("roofs")),
         "",
         tables.outputs(results),
         *(note for unit in UNITS for note in ("", tables.times(titles[unit], unit, rows))),

@@ -23,12 +23,12 @@ from functools import partial
 
 from mvgpt import GPT
 from mvgpt.arguments import positive
-from mvgpt.data import random_ids
 from mvgpt.errors import InputError, run
 from mvgpt.measure import changes, graph, nodes, options, page, report
 from mvgpt.measure.rooflines import plot_ledger, plot_roofline
 from mvgpt.measure.roofs import find_roofs
 from mvgpt.measure.trace import profiled, save_trace
+from mvgpt.measure.workload import Timed
 from mvgpt.ports import choose_port, is_public, port_number
 
 HOST, PORT = "localhost", 8080
@@ -69,8 +69,8 @@ def parse() -> argparse.Namespace:
         raise InputError("--plot draws the times of --times; give both")
     if args.compare is not None:  # before any work is done
         args.compare = changes.find_decision(args.compare)
-        if args.step is not None:
-            raise InputError("--compare is about a pass; leave out --step")
+        if args.step is not None or args.times:
+            raise InputError("--compare times a pass by itself; leave out --times and --step")
     return args
 
 
@@ -106,9 +106,9 @@ def explore(args: argparse.Namespace, model: GPT, header: dict) -> tuple[Callabl
     return partial(page.graphs_page, graphs, results), status
 
 
-def save_nodes(args: argparse.Namespace, timed: graph.Timed) -> str:
+def save_nodes(args: argparse.Namespace, timed: Timed) -> str:
     """Write a trace of one more run, with a span for each node; its name."""
-    _, profiler = profiled(timed.nodes, "nodes", graph.CPU)
+    _, profiler = profiled(timed.time_nodes, "nodes", graph.CPU)
     save_trace(profiler, args.out / TRACE)
     return TRACE
 
@@ -116,7 +116,7 @@ def save_nodes(args: argparse.Namespace, timed: graph.Timed) -> str:
 def compare(args: argparse.Namespace, model: GPT, header: dict) -> tuple[Callable, int]:
     """As explore() does, but for the change of each node under a decision."""
     tokens = args.tokens or model.config.n_positions
-    ids = random_ids(model.config.vocab_size, tokens, args.seed)
+    (ids,) = graph.pass_inputs(model, tokens, args.seed)
     found, after = changes.measure(model, ids, args.compare, args.seed)
     results = header | {"tokens": tokens} | found
     print(changes.render(results))
@@ -126,7 +126,7 @@ def compare(args: argparse.Namespace, model: GPT, header: dict) -> tuple[Callabl
 
 def render(results: dict) -> str:
     """What is printed: a function of the results file alone."""
-    lines = [report.describe(results["conditions"]), "",
+    lines = [report.describe(results["conditions"]), *report.roofs_note(results["roofs"]), "",
              *nodes.render(f"A pass over {results['tokens']} tokens", results)]  # fmt: skip
     if step := results["step"]:
         title = f"A token that sees {step['position']}, itself included, with the KV cache"

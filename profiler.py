@@ -23,12 +23,13 @@ from mvgpt import GPT, Tokenizer
 from mvgpt.arguments import above_zero, positive
 from mvgpt.errors import run
 from mvgpt.measure import options, pair, report
+from mvgpt.measure.graph import pass_inputs
 from mvgpt.measure.judging import judge_run, middle_step, usable_roofs
 from mvgpt.measure.plots import UNITS, plot_profile
 from mvgpt.measure.profiling import profile_pass, profile_writing
 from mvgpt.measure.trace import write_trace
 from mvgpt.measure.wording import describe_verdict
-from mvgpt.measure.workload import random_pass
+from mvgpt.measure.workload import Workload
 
 TRACED_TOKENS = 200  # of a longer text the trace shows the first ones; the summary covers all
 
@@ -36,13 +37,13 @@ TRACED_TOKENS = 200  # of a longer text the trace shows the first ones; the summ
 def main() -> None:
     args = parse()
     model, tokenizer, device = options.prepare(args)
-    prompt = options.read_prompt(args, model, tokenizer, args.tokens)
     results = options.header("profiler", args, model, device)
     results["roofs"] = usable_roofs(results, args.out, model)
     judge = partial(judge_run, roofs=results["roofs"], seed=args.seed, budget=args.budget)
     if args.pair:
         results["pair"], traces = pair.profile_pair(model, args.seed, judge)
     else:
+        prompt = options.read_prompt(args, model, tokenizer, args.tokens)
         found, traces = profile_both(args, model, tokenizer, prompt, judge)
         results |= found
     results["traces"] = save_traces(args, device, traces)
@@ -83,7 +84,7 @@ def profile_both(
 ) -> tuple[dict, dict[str, dict]]:
     """`pass` and `writing` of the results with their verdicts, and the traces of both."""
     window, traces = model.config.n_positions, {}
-    one_pass = random_pass(model, 1, window, args.seed)
+    one_pass = Workload(model, *pass_inputs(model, window, args.seed))
     found, traces["pass"] = profile_pass(one_pass, "pass", args.seed)
     results = {"pass": {"tokens": window} | found}
     results["pass"]["verdict"] = judge(one_pass, found, traces["pass"], "pass")
@@ -115,6 +116,7 @@ def render(results: dict) -> str:
     calls = "no decoded token, so no" if calls is None else f"{calls:.0f}"
     return "\n".join([
         report.describe(results["conditions"]),
+        *report.roofs_note(results.get("roofs")),
         "",
         table(f"A pass over {one['tokens']} tokens: {one['calls']} operations", one, 8),
         f"{report.show_spread(one['milliseconds'])} ms a pass without the profiler, "
@@ -160,7 +162,9 @@ def slope_note(writing: dict) -> list[str]:
     slope = writing.get("slope_microseconds_per_position")
     if slope is None:
         return []
-    return [f"each cached position adds {report.show_spread(slope)} microseconds to a token"]
+    shown = slope["low"] is not None and slope["low"] > 0
+    return [f"each cached position adds {report.show_spread(slope)} microseconds to a token"
+            + ("" if shown else ": no growth is shown")]  # fmt: skip
 
 
 def device_notes(found: dict, device: str, per: int, unit: str) -> list[str]:

@@ -19,6 +19,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"{number} is not in {least} to {most}")
         return number
 
+    whole_number.__name__ = "whole number"  # argparse says "invalid whole number value"
     return whole_number
 
 

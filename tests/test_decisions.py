@@ -63,7 +63,7 @@ def test_without_a_compiler_the_row_is_skipped_and_the_others_go_on(run_without_
 def test_output_of_the_script(run_without_compiler):
     done, folder = run_without_compiler
     assert not but_for_load(done.stderr)
-    assert max(map(len, done.stdout.splitlines()[:-2])) <= 100  # but for the paths it wrote to
+    assert max(map(len, done.stdout.splitlines()[:-3])) <= 100  # but for the paths it wrote to
     text = (folder / "decisions-cpu.json").read_text(encoding="utf-8")
     assert decisions.render(json.loads(text)) in done.stdout
     assert str(folder.parent) not in text
@@ -159,8 +159,8 @@ def test_what_is_invalid_is_called_so(results):
 def test_what_is_predicted_stands_beside_what_is_measured(results):
     text = decisions.render(results)
     gelu = [line.split() for line in text.splitlines() if line.startswith(GELU)]
-    assert [line[-3:] for line in gelu[1:]] == [["0.980", "none", "shown"],
-                                                ["1.00)", "0.123", "faster"]]  # fmt: skip
+    assert [line[-3:] for line in gelu[1:]] == [["0.98", "none", "shown"],
+                                                ["1.00)", "0.12", "faster"]]  # fmt: skip
     assert "differ from 7" in text
     assert f"{COMPILE} has no token, greedy tokens: it would compile\n" in text
     assert f"{COMPILE} has no prediction: nobody knows\n" in text
@@ -171,7 +171,7 @@ def test_vocabularies_are_weighed_by_the_character(results):
     assert "characters: the 1,000 of a text; none for 20,000, since it has too few" in text
     assert "by the character of text 5,000 is the quickest in a pass" in text
     assert "by the character of text none is shown to be the quickest in a token" in text
-    assert "0.877" in text
+    assert " 0.88 " in text
 
 
 def test_tables_are_not_wider_than_the_page(results):

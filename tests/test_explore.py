@@ -338,7 +338,7 @@ def test_a_ledger_that_does_not_close_ends_with_status_3(checkpoint, tmp_path, s
 
 def measured_as(ledger):
     def measure_ledger(timed, twin, seed):
-        timed.nodes()
+        timed.time_nodes()
         return ledger
 
     return measure_ledger
@@ -369,7 +369,7 @@ def test_a_comparison_is_written_and_printed(checkpoint, tmp_path, start):
     text = (tmp_path / "explore-compare-cpu.json").read_text(encoding="utf-8")
     results = json.loads(text, parse_constant=pytest.fail)
     assert changes.render(results) in printed
-    assert results["pass"].keys() == {"plain", "nodes", "adds_up"}
+    assert results["pass"].keys() == {"plain", "nodes", "rest", "adds_up"}
     assert not (tmp_path / "explore-cpu.json").exists()
 
 
@@ -378,7 +378,7 @@ def test_a_comparison_is_written_and_printed(checkpoint, tmp_path, start):
     [
         (["--compare", "gelu"], "there is no decision 'gelu'"),
         (["--compare", "torch.compile"], "torch.compile runs no graph of these nodes"),
-        (["--compare", "as written", "--step"], "leave out --step"),
+        (["--compare", "as written", "--step"], "leave out --times and --step"),
         (["--plot"], "--plot draws the times of --times"),
         (["--step", "33"], "33 tokens do not fit the window of 32"),
     ],

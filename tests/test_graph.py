@@ -11,6 +11,7 @@ from mvgpt.measure import graph
 from mvgpt.measure.conditions import ROOT
 from mvgpt.measure.timing import time_result
 from mvgpt.measure.trace import profiled
+from mvgpt.measure.workload import Timed
 
 # What the source line of an operation must hold; those of a layer hold the layer's name instead.
 WRITTEN = {
@@ -130,12 +131,12 @@ def test_time_result_stops_when_the_call_returns():
 
 
 def test_every_node_is_timed_in_every_run(model, ids):
-    timed = graph.Timed(model, ids)
-    sums = [timed.nodes() for _ in range(9)]
+    timed = Timed(model, ids)
+    sums = [timed.time_nodes() for _ in range(9)]
     names = [node.name for node in graph.operations(timed.exported)]
     assert [list(run) for run in timed.runs] == [names] * 9
     assert [sum(run.values()) for run in timed.runs] == sums
-    assert timed.plain() > 0
+    assert timed.time() > 0
     assert len({run["linear_12"] for run in timed.runs}) > 1  # each its own measurement
 
 

@@ -12,12 +12,13 @@ import torch
 from test_roofs import written
 
 from mvgpt.measure import judging
+from mvgpt.measure.graph import pass_inputs
 from mvgpt.measure.judging import find_kinds, judge_run, middle_step, usable_roofs
 from mvgpt.measure.profiling import profile_pass
 from mvgpt.measure.roofs import Roofs, measure_roofs
 from mvgpt.measure.timing import run_rounds, spread, time_hand_over
 from mvgpt.measure.verdict import BANDWIDTH, COMPUTE, HAND_OVER
-from mvgpt.measure.workload import Workload, random_pass
+from mvgpt.measure.workload import Workload
 
 ROOT = Path(__file__).parents[1]
 
@@ -114,7 +115,7 @@ def on(device, workload):
 
 
 def test_what_the_roofs_allow_is_summed_by_kind(model):
-    workload = random_pass(model, 1, 32, 0)
+    workload = Workload(model, *pass_inputs(model, 32, 0, 1))
     allowed = workload.allowed(Roofs(written()))
     layers = 2 * 32 * (2 * 12 * 64**2 + 64 * 300)  # FLOPs of all linears
     assert allowed["aten::linear"][COMPUTE] == pytest.approx(layers / 100e6)
@@ -124,7 +125,7 @@ def test_what_the_roofs_allow_is_summed_by_kind(model):
 
 
 def test_kinds_take_their_share_of_the_plain_time_or_what_their_kernels_take(model):
-    workload = random_pass(model, 1, 32, 0)
+    workload = Workload(model, *pass_inputs(model, 32, 0, 1))
     rows = profiled([("aten::linear", 13, 0.6, {}), ("aten::item", 2, 0.1, {})])["operations"]
     kernels = [row | {"device_milliseconds": 6.0} for row in rows]
     find = partial(find_kinds, workload, measured=10.0, runs=2, roofs=Roofs(written()))
@@ -141,7 +142,7 @@ def test_kinds_take_their_share_of_the_plain_time_or_what_their_kernels_take(mod
 
 
 def test_twice_the_batch_and_lighter_compute_the_same(model):
-    for workload in random_pass(model, 2, 9, 0), middle_step(model, 4, 9, 0):
+    for workload in Workload(model, *pass_inputs(model, 9, 0, 2)), middle_step(model, 4, 9, 0):
         out, twice, lighter = (w.run() for w in (workload, workload.twice(), workload.lighter()))
         assert torch.allclose(twice, torch.cat((out, out)), atol=1e-5)
         assert lighter.dtype == torch.bfloat16
@@ -158,7 +159,7 @@ def test_the_step_is_that_of_the_middle_of_the_text(model):
 
 
 def test_a_verdict_holds_all_that_it_rests_on(model):
-    workload = random_pass(model, 1, 32, 0)
+    workload = Workload(model, *pass_inputs(model, 32, 0, 1))
     found, trace = profile_pass(workload, "pass", 0)
     verdict = judge_run(workload, found, trace, "pass", roofs=written(), seed=0, budget=0.01)
     ms = verdict["milliseconds"]
@@ -181,7 +182,7 @@ def test_without_roofs_or_costs_there_is_a_reason(model, monkeypatch, tmp_path):
     monkeypatch.setattr(judging, "find_roofs", broken)
     roofs = usable_roofs({}, tmp_path, model)
     assert roofs == {"reason": "RuntimeError: planted"}
-    workload = random_pass(model, 1, 32, 0)
+    workload = Workload(model, *pass_inputs(model, 32, 0, 1))
     judge = partial(judge_run, workload, profiled([]), {}, "pass", seed=0, budget=0.01)
     assert judge(roofs=roofs) == {"bound": None, "reason": "RuntimeError: planted"}
     monkeypatch.setattr(workload, "allowed", broken)
@@ -192,9 +193,12 @@ def test_a_device_without_bfloat16_is_not_tested_with_it(model, monkeypatch):
     def refused(self):
         raise TypeError("BFloat16 is not supported")
 
-    monkeypatch.setattr(Workload, "lighter", refused)
-    ratios = judging.changed(random_pass(model, 1, 32, 0), seed=0, budget=0.01)
+    monkeypatch.setitem(judging.CHANGES, "bfloat16", refused)
+    ratios, reasons = judging.changed(
+        Workload(model, *pass_inputs(model, 32, 0, 1)), seed=0, budget=0.01
+    )
     assert ratios["bfloat16"] is None
+    assert reasons == {"bfloat16": "TypeError: BFloat16 is not supported"}
     assert ratios["batch"]["value"] > 0
 
 
@@ -217,7 +221,7 @@ def test_handed_over_and_done_are_told_apart(monkeypatch):
 
 
 def test_the_hand_over_ratio_of_another_device(model, monkeypatch):
-    workload = on("mps", random_pass(model, 1, 32, 0))
+    workload = on("mps", Workload(model, *pass_inputs(model, 32, 0, 1)))
     monkeypatch.setattr(torch.mps, "synchronize", lambda: None)
     found = judging.device_side(workload, profiled([]), {}, "pass")
     assert 0.5 < found["hand_over_ratio"]["median"] <= 1

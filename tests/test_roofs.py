@@ -11,9 +11,10 @@ import bench
 from mvgpt import GPT, GPTConfig
 from mvgpt.bench import roofs as mode
 from mvgpt.data import random_ids
-from mvgpt.measure import graph, roofs
+from mvgpt.measure import roofs
 from mvgpt.measure.costs import Cost, node_costs
 from mvgpt.measure.roofs import Roofs, find_roofs, measure_roofs, net, priced, reach
+from mvgpt.measure.workload import Timed
 
 
 def certain(value):
@@ -123,6 +124,30 @@ def test_a_file_is_used_again_where_the_conditions_match(change, used, tmp_path,
     assert found["from"] == ("bench-roofs-cpu.json" if used else "this run")
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("peak", "median"), 0),
+        (("peak", "median"), "fast"),
+        (("peak", "median"), 1e300),
+        (("hand_over", "microseconds", "median"), -5),
+        (("hand_over", "microseconds", "median"), float("nan")),
+        (("bandwidth", 0, "megabytes"), 0),
+        (("bandwidth", 1, "read", "median"), 0),
+        (("bandwidth",), []),
+    ],
+)
+def test_roofs_that_no_machine_has_are_measured_anew(place, value, tmp_path, monkeypatch):
+    monkeypatch.setattr(roofs, "measure_roofs", lambda *args: {"from": "this run"})
+    file = {**results(), "roofs": written()}
+    part = file["roofs"]
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    (tmp_path / "bench-roofs-cpu.json").write_text(json.dumps(file), encoding="utf-8")
+    assert find_roofs(results(), tmp_path, model=None) == {"from": "this run"}
+
+
 @pytest.mark.parametrize("text", [None, "", "{}", '{"conditions": 3, "model": []}'])
 def test_where_there_is_no_such_file_they_are_measured(text, tmp_path, monkeypatch):
     monkeypatch.setattr(roofs, "measure_roofs", lambda *args: {"from": "this run"})
@@ -168,10 +193,10 @@ def test_a_product_reaches_the_roof_and_no_node_is_above_its_own():
     *others, largest = (row["gflops"]["median"] for row in found["products"])
     assert 0.75 <= largest / max(others) <= 1.05
     ids = random_ids(10_000, 256, seed=0)
-    timed = graph.Timed(model, ids)
+    timed = Timed(model, ids)
     prices = priced(node_costs(timed.exported, ids), Roofs(measure_roofs(model, seed=0)))
     for _ in range(21):
-        timed.nodes()
+        timed.time_nodes()
     for name, price in prices.items():
         times = sorted(run[name] for run in timed.runs)
         assert not reach(price, {"median": 1000 * times[10]})["suspect"], name

@@ -1,6 +1,6 @@
 """How fast does this machine multiply, move bytes and hand over operations, at best?
 
-    python bench.py roofs                       # in the model's shapes and dtype, a few seconds
+    python bench.py roofs                       # in the model's shapes and dtype, some ten seconds
     python bench.py roofs --device cpu --threads 1
 
 Matrix products in the model's shapes and in squares; reading, and reading and writing, data of

@@ -37,7 +37,7 @@ def read_earlier(path: Path, results: dict) -> dict:
         rows = {row["name"]: {unit: timed(row[unit]) for unit in SHARES}
                 for row in file["decisions"]}  # fmt: skip
         rows[BASE]["pass"]["ratio"]  # noqa: B018
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError(f"{path} does not hold the results of decisions.py") from None
     there, here = conditions | sizes, results["conditions"] | results["model"]
     if others := [key for key in (*ALIKE, *MODEL) if there[key] != here[key]]:

@@ -21,8 +21,9 @@ from mvgpt import GPT
 from mvgpt.errors import InputError
 from mvgpt.measure import report
 from mvgpt.measure.decisions import DECISIONS, Decision, NotHere, applied
-from mvgpt.measure.graph import Timed, describe_node, operations
+from mvgpt.measure.graph import describe_node, operations
 from mvgpt.measure.timing import Spread, as_json, run_rounds, spread
+from mvgpt.measure.workload import Timed
 from mvgpt.progress import progress
 
 ROUNDS = 32
@@ -35,7 +36,8 @@ def find_decision(name: str) -> Decision:
     """The decision of that name; an InputError where there is none, or where it is compiled."""
     decisions = {decision.name: decision for decision in DECISIONS}
     if name not in decisions:
-        raise InputError(f"there is no decision {name!r}; there are: {', '.join(decisions)}")
+        names = ", ".join(f'"{each.name}"' for each in DECISIONS if not each.compiles)
+        raise InputError(f"there is no decision {name!r} to compare; there are {names}")
     if decisions[name].compiles:
         raise InputError(f"{name} runs no graph of these nodes, but one of fused kernels: "
                          "decisions.py times it as a whole")  # fmt: skip
@@ -95,11 +97,11 @@ def measure(
         after = Timed(model, ids)
     again = Timed(model, ids)
     cases = {
-        "plain before": partial(second, before.plain),
-        "plain after": partial(second, after.plain, patches),
-        "before": partial(second, before.nodes),
-        "again": partial(second, again.nodes),
-        "after": partial(second, after.nodes),
+        "plain before": partial(second, before.time),
+        "plain after": partial(second, after.time, patches),
+        "before": partial(second, before.time_nodes),
+        "again": partial(second, again.time_nodes),
+        "after": partial(second, after.time_nodes),
     }
     timed = run_rounds(cases, seed=seed, rounds=rounds)
     timed = list(progress(timed, f"{decision.name}, rounds"))
@@ -120,8 +122,8 @@ def second(case: Callable[[], float], patches: Sequence[AbstractContextManager] 
 
 def summarize(matches: list[Match], plain: list[float], before: Runs, again: Runs,
               after: Runs) -> dict:  # fmt: skip
-    """`pass`: its change in ms, that of its nodes, and whether their intervals meet; `changes`: a
-    row a match, of which those are `shown` that noise does not explain.
+    """`pass`: its change in ms, that of its nodes, the rest, and whether that may be 0;
+    `changes`: a row a match, of which those are `shown` that noise does not explain.
     """
     level = 1 - FALSE_ALARM / len(matches)
     rows = []
@@ -130,9 +132,9 @@ def summarize(matches: list[Match], plain: list[float], before: Runs, again: Run
         noise = differences(match.before, before, match.before, again, level)
         rows.append({**vars(match), "milliseconds": as_json(change), "shown": shown(change, noise)})
     sums = [sum(b.values()) - sum(a.values()) for a, b in zip(before, after, strict=True)]
-    whole, parts = spread(plain, 1000), spread(sums, 1000)
-    overlap = whole.low <= parts.high and parts.low <= whole.high
-    found = {"plain": as_json(whole), "nodes": as_json(parts), "adds_up": overlap}
+    rest = spread([p - s for p, s in zip(plain, sums, strict=True)], 1000)
+    found = {"plain": as_json(spread(plain, 1000)), "nodes": as_json(spread(sums, 1000)),
+             "rest": as_json(rest), "adds_up": rest.low <= 0 <= rest.high}  # fmt: skip
     return {"pass": found, "changes": rows}
 
 
@@ -161,13 +163,15 @@ def render(results: dict) -> str:
     title = f"{results['decision']}: {len(changed)} of {len(results['changes'])} places change"
     columns = ["module", "before", "after", "change, ms"]
     agree = "agree" if whole["adds_up"] else "do NOT agree"
+    rest = report.show_spread(whole["rest"])
     return "\n".join([
         report.describe(results["conditions"]),
         "",
         report.text_table(title, columns, rows, text_columns=3) if rows else title,
         "",
         f"all nodes together: {report.show_spread(whole['nodes'])} ms",
-        f"the plain pass: {report.show_spread(whole['plain'])} ms; they {agree}",
+        f"the plain pass: {report.show_spread(whole['plain'])} ms",
+        f"the one less the other, round by round: {rest} ms; they {agree}",
     ])  # fmt: skip
 
 

@@ -20,11 +20,14 @@ aten = torch.ops.aten
 
 
 def attention_flops(q: Any, k: Any, v: Any, *args: Any, **kwargs: Any) -> int:
-    """Of the full grid, masked or not. torch's own counter has none for attention on the CPU."""
+    """Of the full grid, masked or not. torch's own counter has none on the CPU and on MPS."""
     return sdpa_flop_count(q, k, v)
 
 
-COUNTED = {aten._scaled_dot_product_flash_attention_for_cpu: attention_flops}
+COUNTED = {
+    aten._scaled_dot_product_flash_attention_for_cpu: attention_flops,
+    aten._scaled_dot_product_attention_math_for_mps: attention_flops,
+}
 PICKED = aten.embedding.default  # reads the rows that it is asked for, and not the whole matrix
 
 

@@ -10,6 +10,7 @@ from operator import itemgetter
 from statistics import median
 
 from mvgpt.measure.timing import as_json, spread
+from mvgpt.measure.trace import WAITING
 
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")  # categories of a trace's events
 CUDA_CALLS = ("cuda_runtime", "cuda_driver")
@@ -31,7 +32,8 @@ def device_use(events: list[dict], label: str) -> dict:
     inside = [e for e in events if e.get("ph") == "X" and start <= e["ts"] < end]
     calls = [e for e in inside if e["cat"] in CUDA_CALLS]
     work = [e for e in inside if e["cat"] in ON_DEVICE]
-    waits = [times(e) for e in calls if e["name"].endswith("Synchronize")]
+    own = next((e["ts"] for e in inside if e["name"] == WAITING), end)  # our wait at the end
+    waits = [times(e) for e in calls if e["name"].endswith("Synchronize") and e["ts"] < own]
     delays = launch_delays(calls, work)
     gaps = idle([times(e) for e in work], (start, end))
     busy = 1 - length(gaps) / (end - start)

@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -23,7 +22,7 @@ from mvgpt import GPT, KVCache
 from mvgpt.data import random_ids
 from mvgpt.errors import InputError
 from mvgpt.measure.conditions import ROOT
-from mvgpt.measure.timing import time_call, time_result
+from mvgpt.measure.timing import time_result
 
 FRAME = re.compile(r'File "(.+)", line (\d+)')  # of a stack trace
 CPU = torch.device("cpu")
@@ -58,12 +57,18 @@ class Step(torch.nn.Module):
         return self.model(ids, cache)
 
 
+def pass_inputs(model: GPT, tokens: int, seed: int, batch: int = 1) -> tuple[torch.Tensor]:
+    """Random ids (batch, tokens), on the model's device."""
+    ids = random_ids(model.config.vocab_size, batch * tokens, seed).view(batch, tokens)
+    return (ids.to(model.wte.weight.device),)
+
+
 def step_inputs(model: GPT, position: int, seed: int, batch: int = 1) -> tuple:
     """Random ids, keys and values for a token that sees `position` tokens, itself included."""
     c, past = model.config, position - 1
     if position > c.n_positions:
         raise InputError(f"{position} tokens do not fit the window of {c.n_positions}")
-    ids = random_ids(c.vocab_size, batch, seed).view(batch, 1).to(model.wte.weight.device)
+    (ids,) = pass_inputs(model, 1, seed, batch)
     shape = (2, c.n_layer if past else 0, batch, c.n_head, past, c.n_embd // c.n_head)
     generator = torch.Generator().manual_seed(seed)
     keys, values = torch.randn(shape, generator=generator).to(model.wte.weight)
@@ -149,28 +154,3 @@ class NodeClock(Interpreter):
         with record_function(self.name):
             result, self.seconds[self.name] = time_result(target, args, kwargs)
         return result
-
-
-class Timed:
-    """A module that runs as it is, and a node at a time, on the CPU; it must be in eval mode.
-
-    `runs` are the seconds of each node, run by run. On the CPU an operation is done when its call
-    returns.
-    """
-
-    def __init__(self, module: torch.nn.Module, *args: Any):
-        self.module, self.args = module, args
-        self.exported = export_pass(module, *args)
-        self.clock = NodeClock(self.exported)
-        self.runs: list[dict[str, float]] = []
-
-    @torch.no_grad()
-    def plain(self) -> float:
-        """The seconds of a plain run."""
-        return time_call(partial(self.module, *self.args), CPU)
-
-    def nodes(self) -> float:
-        """The sum of the nodes' seconds in a run, which is added to `runs`."""
-        self.clock.run(*self.args)
-        self.runs.append(dict(self.clock.seconds))
-        return sum(self.clock.seconds.values())

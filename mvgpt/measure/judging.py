@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from mvgpt import GPT
+from mvgpt.measure.arms import reason
 from mvgpt.measure.gpu import device_use
 from mvgpt.measure.graph import Step, step_inputs
 from mvgpt.measure.positions import seen
@@ -17,11 +18,12 @@ from mvgpt.measure.timing import (
     time_hand_over,
 )
 from mvgpt.measure.trace import WAITING as OWN_WAIT
-from mvgpt.measure.verdict import BANDWIDTH, COMPUTE, LIMITS, Kind, doubts, judge
+from mvgpt.measure.verdict import BANDWIDTH, COMPUTE, Kind, doubts, judge
 from mvgpt.measure.workload import Workload
 from mvgpt.progress import progress
 
 BASE = "as it is"
+CHANGES = {"batch": Workload.twice, "bfloat16": Workload.lighter}
 FREE = {COMPUTE: 0.0, BANDWIDTH: 0.0}
 
 
@@ -30,11 +32,7 @@ def usable_roofs(results: dict, out: Path, model: GPT) -> dict:
     try:
         return find_roofs(results, out, model)
     except RuntimeError as error:  # no memory, or what this device cannot do
-        return {"reason": first_line(error)}
-
-
-def first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+        return {"reason": reason(error)}
 
 
 def middle_step(model: GPT, prompt: int, tokens: int, seed: int) -> Workload | None:
@@ -68,10 +66,10 @@ def judge_run(
     try:
         verdict = held_against(workload, found, Roofs(roofs), device)
     except RuntimeError as error:  # torch.export, or a run of its graph
-        return {"bound": None, "reason": first_line(error)} | device
-    ratios = changed(workload, seed, budget)
+        return {"bound": None, "reason": reason(error)} | device
+    ratios, reasons = changed(workload, seed, budget)
     against = doubts(verdict["bound"], verdict["explained"], ratios)
-    return verdict | {"test": ratios | {"doubts": against}} | device
+    return verdict | {"test": ratios | {"doubts": against, "reasons": reasons}} | device
 
 
 def device_side(workload: Workload, found: dict, trace: dict, label: str) -> dict:
@@ -92,18 +90,21 @@ def hand_over_ratios(workload: Workload) -> list[float]:
 
 def held_against(workload: Workload, found: dict, roofs: Roofs, device: dict) -> dict:
     """The plain time against what the roofs allow, what handing over takes, and what waits."""
-    measured, calls, runs = of_one(found)
-    kinds = find_kinds(workload, found["operations"], measured.median, runs, roofs)
+    measured, calls, runs, rows = of_one(found)
+    kinds = find_kinds(workload, rows, measured.median, runs, roofs)
     waits = device["device"]["idle_after_waits"] if "device" in device else 0
     waiting = waits * measured.median
     return judge(measured, kinds, calls * roofs.hand_over, waiting, workload.device.type != "cpu")
 
 
-def of_one(found: dict) -> tuple[Spread, float, int]:
-    """The milliseconds of a pass or a token, its operations, and how many of it were profiled."""
-    if "calls_per_token" in found:
-        return Spread(**found["milliseconds_per_token"]), found["calls_per_token"], found["tokens"]
-    return Spread(**found["milliseconds"]), found["calls"], 1
+def of_one(found: dict) -> tuple[Spread, float, int, list[dict]]:
+    """The milliseconds of a pass or of a decoded token, how many operations it is, how many of
+    it were profiled, and the operations of all these.
+    """
+    if "calls_per_token" not in found:
+        return Spread(**found["milliseconds"]), found["calls"], 1, found["operations"]
+    measured = Spread(**found["milliseconds_per_decoded_token"])
+    return measured, found["calls_per_token"], found["tokens"] - 1, found["decode_operations"]
 
 
 def find_kinds(
@@ -127,19 +128,20 @@ def find_kinds(
     return kinds + [Kind(name, 0, None, *kind.values()) for name, kind in allowed.items()]
 
 
-def changed(workload: Workload, seed: int, budget: float) -> dict[str, dict | None]:
-    """The times of twice the batch and with bfloat16 weights over those as it is, in turns.
+def changed(workload: Workload, seed: int, budget: float) -> tuple[dict, dict[str, str]]:
+    """The times with each of the CHANGES over those as it is, in turns.
 
-    Null where the device has no bfloat16.
+    Null, with the reason beside, for one that the device cannot run, or has no memory for.
     """
-    cases = {BASE: workload.time, "batch": workload.twice().time}
-    try:
-        lighter = workload.lighter()
-        lighter.run()
-        cases["bfloat16"] = lighter.time
-    except (RuntimeError, TypeError):
-        pass
+    cases, reasons = {BASE: workload.time}, {}
+    for change, make in CHANGES.items():
+        try:
+            other = make(workload)
+            other.run()
+            cases[change] = other.time
+        except (RuntimeError, TypeError) as error:
+            reasons[change] = reason(error)
     rounds = run_rounds(cases, seed=seed, base=BASE, budget=budget)
     rounds = list(progress(rounds, "tests of the verdict, rounds"))
     return {change: as_json(compare(rounds, change, BASE)) if change in cases else None
-            for change in LIMITS}  # fmt: skip
+            for change in CHANGES}, reasons  # fmt: skip

@@ -9,8 +9,8 @@ is left is the residual. It should be nothing.
 
 from collections.abc import Sequence
 
-from mvgpt.measure.graph import Timed
-from mvgpt.measure.timing import Round, as_json, half_width, run_rounds, spread
+from mvgpt.measure.timing import Round, Spread, as_json, half_width, run_rounds, spread
+from mvgpt.measure.workload import Timed
 from mvgpt.progress import progress
 
 ROUNDS, BUDGET = 40, 20.0  # at least so many, and more for so many seconds, until it is steady
@@ -23,8 +23,8 @@ def measure_ledger(timed: Timed, twin: Timed, seed: int, rounds: int = ROUNDS) -
 
     The twin runs once a round, its code as cold as the model's own between large operations.
     """
-    cases = {"plain": timed.plain, "nodes": timed.nodes,
-             "twin": twin.plain, "its nodes": twin.nodes}  # fmt: skip
+    cases = {"plain": timed.time, "nodes": timed.time_nodes,
+             "twin": twin.time, "its nodes": twin.time_nodes}  # fmt: skip
     timing = run_rounds(cases, seed=seed, rounds=rounds, budget=BUDGET, enough=steady)
     done = list(progress(timing, "ledger, rounds"))
     timed.runs = timed.runs[1:]  # without the warm-up's
@@ -51,8 +51,8 @@ def ledger(rounds: Sequence[Round]) -> dict:
 
 def closes(plain: dict, residual: dict) -> bool | None:
     """Whether a residual is as good as nothing, beside a plain time; None: too noisy to say."""
-    share = abs(residual["median"]) / plain["median"]
-    half = (plain["high"] - plain["low"]) / 2 / plain["median"]
-    if share <= NEAR:
-        return True
-    return share <= 3 * half if half <= STEADY else None
+    half = half_width(Spread(**plain))
+    if half > STEADY:  # then it closes only if noise and all is next to nothing
+        most = max(abs(residual["low"]), abs(residual["high"]))
+        return True if most <= NEAR * plain["median"] else None
+    return abs(residual["median"]) <= max(NEAR, 3 * half) * plain["median"]

@@ -5,17 +5,23 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch.fx import Node
 
 from mvgpt import GPT
-from mvgpt.data import random_ids
 from mvgpt.measure import report
 from mvgpt.measure.costs import Cost, node_costs
-from mvgpt.measure.graph import Step, Timed, describe_node, operations, shrunken, step_inputs
+from mvgpt.measure.graph import (
+    Step,
+    describe_node,
+    operations,
+    pass_inputs,
+    shrunken,
+    step_inputs,
+)
 from mvgpt.measure.ledger import measure_ledger
 from mvgpt.measure.roofs import Roofs, priced, reach
 from mvgpt.measure.timing import as_json, spread
+from mvgpt.measure.workload import Timed
 
 UNTIMED = ("attainable_milliseconds", "share_of_roof", "bound", "suspect")
 SLOWEST = 5
@@ -34,10 +40,11 @@ class Subject:
 def one_pass(model: GPT, tokens: int | None, seed: int) -> Subject:
     """A pass over random tokens; over a full window where their number is None."""
     tokens = tokens or model.config.n_positions
-    timed = Timed(model, random_ids(model.config.vocab_size, tokens, seed))
+    timed = Timed(model, *pass_inputs(model, tokens, seed))
 
     def twin() -> Timed:
-        return Timed(shrunken(model), torch.zeros(1, min(tokens, 2), dtype=torch.int64))
+        small = shrunken(model)
+        return Timed(small, *pass_inputs(small, min(tokens, 2), seed))
 
     return Subject(timed, twin, {"tokens": tokens})
 
@@ -55,7 +62,7 @@ def one_step(model: GPT, position: int, seed: int) -> Subject:
 def measure(subject: Subject, roofs: dict | None, seed: int) -> dict:
     """The results of a graph: `operations`, `nodes` and `ledger`; without roofs no times."""
     timed = subject.timed
-    costs = node_costs(timed.exported, *timed.args)
+    costs = node_costs(timed.exported, *timed.inputs)
     nodes = [describe(node, costs[node.name]) for node in operations(timed.exported)]
     ledger = None
     if roofs:
@@ -119,7 +126,7 @@ def cells(node: dict, total: float) -> list[str]:
         (node["source"] or "").removeprefix("mvgpt/"),
         report.show_spread(node["milliseconds"]),
         report.percent(node["milliseconds"]["median"] / total),
-        "-" if share is None else report.percent(share),
+        "-" if share is None else f"{100 * share:.0f} %",
         node["bound"] or "-",
     ]
 
@@ -133,10 +140,10 @@ def ledger_lines(ledger: dict) -> list[str]:
     rows = [[text, report.show_spread(ledger[key]), report.percent(ledger[key]["median"] / plain)]
             for key, text in names.items()]  # fmt: skip
     table = report.text_table("The ledger", ["", "ms", "of the plain run"], rows)
-    return [table, verdict(ledger)]
+    return [table, closing_line(ledger)]
 
 
-def verdict(ledger: dict) -> str:
+def closing_line(ledger: dict) -> str:
     """One line: does the ledger close?"""
     if ledger["closes"] is None:
         return "too noisy to say whether it closes: close what else runs, or try --threads 1"
@@ -146,6 +153,6 @@ def verdict(ledger: dict) -> str:
 
 
 def suspects(nodes: list[dict]) -> list[str]:
-    """A line for each product that is faster than its roof, which none can be."""
-    return [f"suspect: {node['name']} takes {node['share_of_roof']:.2f} of the time that its FLOPs "
-            "need at the peak" for node in nodes if node["suspect"]]  # fmt: skip
+    """A line for each product that is faster than the peak, which none can be."""
+    return [f"suspect count: {node['name']} would run at {node['share_of_roof']:.2f} times the peak"
+            for node in nodes if node["suspect"]]  # fmt: skip

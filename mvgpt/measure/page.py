@@ -40,7 +40,9 @@ def graphs_page(graphs: dict[str, ExportedProgram], results: dict) -> ModelExplo
 
 
 def changed_page(exported: ExportedProgram, results: dict) -> ModelExplorerConfig:
-    """The graph under a decision, in colour where a node is slower or quicker than before."""
+    """The graph under a decision, in colour where a node is slower or quicker than before; of
+    several that stand together the last one carries the change, so that the column adds up.
+    """
     key = results["decision"]
     values = {row["after"][-1]: row["milliseconds"]["median"]
               for row in results["changes"] if row["shown"] and row["after"]}  # fmt: skip

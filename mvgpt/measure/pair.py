@@ -6,11 +6,12 @@ import torch
 
 from mvgpt import GPT
 from mvgpt.measure import report
+from mvgpt.measure.graph import pass_inputs
 from mvgpt.measure.profiling import profile_pass
 from mvgpt.measure.timing import MIN_ROUNDS
 from mvgpt.measure.verdict import BANDWIDTH, COMPUTE, HAND_OVER
 from mvgpt.measure.wording import describe_verdict
-from mvgpt.measure.workload import random_pass
+from mvgpt.measure.workload import Workload
 
 TOKENS, FEW = 256, 25
 PARTS = (COMPUTE, BANDWIDTH, HAND_OVER)
@@ -29,7 +30,8 @@ def profile_pair(
     window, device = model.config.n_positions, model.wte.weight.device
     rows, traces = [], {}
     for batch, tokens in ((large_batch(device), min(TOKENS, window)), (1, min(FEW, window))):
-        name, workload = f"{batch}x{tokens}", random_pass(model, batch, tokens, seed)
+        name = f"{batch}x{tokens}"
+        workload = Workload(model, *pass_inputs(model, tokens, seed, batch))
         found, trace = profile_pass(workload, name, seed, MIN_ROUNDS)
         verdict = judge(workload, found, trace, name)
         rows.append({"batch": batch, "tokens": tokens} | found | {"verdict": verdict})
@@ -44,7 +46,8 @@ def render(results: dict) -> str:
     columns = [cells(row) for row in pair]
     rows = [[label, *(column.get(label, "-") for column in columns)]
             for label in columns[0] | columns[1]]  # fmt: skip
-    lines = [report.describe(results["conditions"]), "",
+    lines = [report.describe(results["conditions"]),
+             *report.roofs_note(results.get("roofs")), "",
              report.text_table("Two passes, side by side", ["", *names], rows)]  # fmt: skip
     for name, row in zip(names, pair, strict=True):
         lines += ["", f"{name}:", *describe_verdict(row["verdict"], "pass")]

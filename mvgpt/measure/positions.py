@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
+from statistics import mean, median
 
 from mvgpt.measure.timing import as_json, spread
 
@@ -23,18 +23,23 @@ def seen(prompt: int, tokens: int, window: int) -> list[int | None]:
 
 
 def by_position(steps: Sequence[int | None], runs: Sequence[Sequence[float]]) -> dict:
-    """`positions` and the slope of the results, of runs of the seconds until each token."""
-    rows, slopes = defaultdict(list), []
+    """`positions`, the mean of a decoded token, and the slope of the results; of runs of the
+    seconds until each token.
+    """
+    rows, slopes, means = defaultdict(list), [], []
     for laps in runs:
         times = [1000 * (end - start) for start, end in pairwise([0.0, *laps])]
         points = [(p, ms) for p, ms in zip(steps, times, strict=True) if p is not None]
         for position, milliseconds in points:
             rows[position].append(milliseconds)
         slopes.append(slope(points))
+        if points:
+            means.append(mean(ms for _, ms in points))
     known = None not in slopes
     return {
         "positions": [{"position": position, "milliseconds": as_json(spread(rows[position]))}
                       for position in sorted(rows)],
+        "milliseconds_per_decoded_token": as_json(spread(means)) if means else None,
         "slope_microseconds_per_position": as_json(spread(slopes, 1000)) if known else None,
     }  # fmt: skip
 

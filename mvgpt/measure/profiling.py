@@ -9,7 +9,7 @@ from torch.profiler import profile, record_function
 from mvgpt import GPT, stream
 from mvgpt.measure.positions import by_position, seen
 from mvgpt.measure.timing import as_json, compare, run_rounds, spread, time_steps
-from mvgpt.measure.trace import direct, find_span, load_trace, need_kernels, profiled, summary
+from mvgpt.measure.trace import load_trace, need_kernels, profiled, summary
 from mvgpt.measure.workload import Workload
 from mvgpt.progress import progress
 
@@ -53,17 +53,20 @@ def profile_writing(
     rounds, profiler = alternate(plain, write, "writing", WRITING_ROUNDS, seed, device)
     results = {"prompt_tokens": len(prompt), "tokens": tokens}
     results |= timings(rounds, "milliseconds_per_token", 1000 / tokens)
-    results |= per_token(profiler.events(), tokens)
+    decode = summary(profiler.events(), "decode") if tokens > 1 else None
+    results |= per_token(summary(profiler.events(), "writing"), decode, tokens)
     steps = seen(len(prompt), tokens, model.config.n_positions)
     return results | by_position(steps, runs[1:]), load_trace(profiler)  # without the warm-up
 
 
-def per_token(events: list, tokens: int) -> dict:
-    """The summary of writing, and the operations that a decoded token calls itself."""
-    found, decoded = summary(events, "writing"), tokens - 1
-    calls = len(list(direct(find_span(events, "decode")))) / decoded if decoded else None
+def per_token(found: dict, decode: dict | None, tokens: int) -> dict:
+    """The summary of writing a token, and what the decoded ones alone called, if there are any."""
     milliseconds = found.pop("profiled_milliseconds") / tokens
-    return {"calls_per_token": calls, "profiled_milliseconds_per_token": milliseconds} | found
+    return found | {
+        "calls_per_token": decode["calls"] / (tokens - 1) if decode else None,
+        "profiled_milliseconds_per_token": milliseconds,
+        "decode_operations": decode["operations"] if decode else [],
+    }
 
 
 def alternate(

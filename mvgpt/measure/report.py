@@ -85,6 +85,13 @@ def shown(path: Path) -> str:
     return os.path.relpath(path) if sys.platform != "win32" else str(path)
 
 
+def roofs_note(roofs: dict | None) -> list[str]:
+    """A line where the machine's roofs were not measured in this run, but read from a file."""
+    if roofs is None or roofs.get("from", "this run") == "this run":
+        return []
+    return [f"the machine's roofs are those of {roofs['from']}; bench.py roofs measures them anew"]
+
+
 def describe(conditions: dict) -> str:
     """One line of conditions to stand over a table."""
     known = conditions["load_average"] is not None

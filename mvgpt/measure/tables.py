@@ -65,7 +65,7 @@ def time(row: dict, unit: str) -> list[str]:
         row["name"],
         milliseconds,
         report.show_ratio(found["ratio"]),
-        f"{row['predicted'][unit]['ratio']:.3f}" if row["predicted"] else "-",
+        f"{row['predicted'][unit]['ratio']:.2f}" if row["predicted"] else "-",
         "none shown" if found["verdict"] == NO_DIFFERENCE else found["verdict"],
     ]
 

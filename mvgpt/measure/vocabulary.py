@@ -139,7 +139,7 @@ def render(results: dict) -> str:
         report.text_table("The vocabulary: untrained models, alike but for it", columns, cells),
         *textwrap.wrap(note, report.WIDTH),
         *(line for unit in SHARES for line in ("", times_table(unit, rows, own),
-                                               conclusion(unit, found["quickest"][unit]))),
+                                               conclusion(unit, found))),
     ])  # fmt: skip
 
 
@@ -159,12 +159,14 @@ def times(unit: str, row: dict, own: int) -> list[str]:
         f"{row['vocab_size']:,}",
         report.show_spread(row[unit]),
         "1" if itself else report.show_ratio(row["ratio"][unit]),
-        "-" if itself else f"{row['predicted'][unit]:.3f}",
+        "-" if itself else f"{row['predicted'][unit]:.2f}",
         report.show_spread(each[unit]) if each else "-",
     ]
 
 
-def conclusion(unit: str, quickest: int | None) -> str:
-    if quickest is None:
-        return f"by the character of text none is shown to be the quickest in a {unit}"
-    return f"by the character of text {quickest:,} is the quickest in a {unit}"
+def conclusion(unit: str, found: dict) -> str:
+    """Which size is the quickest by the character, of those that were counted."""
+    quickest = found["quickest"][unit]
+    best = "none is shown to be" if quickest is None else f"{quickest:,} is"
+    sizes = " and ".join(f"{int(size):,}" for size, each in found["per_token"].items() if each)
+    return f"by the character of text {best} the quickest in a {unit}, of {sizes or 'none'}"

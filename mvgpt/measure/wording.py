@@ -8,6 +8,7 @@ from mvgpt.measure.verdict import (
     BANDWIDTH,
     BETWEEN,
     COMPUTE,
+    EXPLAINED,
     HAND_OVER,
     INSIDE,
     TOO_MUCH,
@@ -21,7 +22,7 @@ BY = {
     BANDWIDTH: "by bandwidth",
     HAND_OVER: "by handing over operations",
     WAITING: "by waiting",
-    INSIDE: "inside of its operations, below their roofs",
+    INSIDE: "inside its operations, below their roofs",
 }
 
 
@@ -42,7 +43,7 @@ def describe_verdict(verdict: dict | None, unit: str) -> list[str]:
 
 
 def conclusion(verdict: dict, unit: str) -> str:
-    """As "a pass is bound by compute: of 53.8 ms its FLOPs explain 43.1, ... 87.3 % in all"."""
+    """As "a pass is bound by compute: of 53.8 ms its FLOPs explain 43.1, ..."."""
     if verdict["bound"] is None:
         return f"no verdict on a {unit}: {verdict['reason']}"
     by = AND.join(BY[bound] for bound in verdict["bound"].split(AND))
@@ -50,9 +51,9 @@ def conclusion(verdict: dict, unit: str) -> str:
     worst = f"{excess(verdict['excess'])}; " if verdict["bound"] == INSIDE else ""
     waiting = f", waiting {ms[WAITING]}" if verdict["milliseconds"][WAITING] else ""
     return (
-        f"a {unit} is bound {by}: {worst}of {ms['measured']} ms its FLOPs "
-        f"explain {ms[COMPUTE]}, its bytes {ms[BANDWIDTH]}, handing over {ms[HAND_OVER]}{waiting}: "
-        f"{report.percent(verdict['explained']['value'])}"
+        f"a {unit} is bound {by}: {worst}of {ms['measured']} ms its roofs explain {ms[COMPUTE]} by "
+        f"FLOPs and {ms[BANDWIDTH]} by bytes, and handing its operations over {ms[HAND_OVER]}"
+        f"{waiting}: {percents(verdict['explained'])}"
     )
 
 
@@ -64,17 +65,18 @@ def excess(kind: dict | None) -> str:
     milliseconds, attainable = (
         report.significant(kind[key], 3) for key in ("milliseconds", "attainable_milliseconds")
     )
-    name = f"{kind['calls']:.0f} {kind['name'].removeprefix('aten::')}s"
+    name = report.counted(round(kind["calls"]), kind["name"].removeprefix("aten::"))
     return f"{name} take {milliseconds} ms where their {work} take {attainable}"
 
 
 def outcome(verdict: dict) -> str:
     """As "tested: twice the batch takes 1.95 (1.93 to 1.98) times as long, ...: which fits"."""
     test = verdict["test"]
-    lighter = report.show_ratio(test["bfloat16"]) if test["bfloat16"] else "cannot be had"
+    twice, lighter = (report.show_ratio(test[change]) if test[change] else "(cannot be had)"
+                      for change in ("batch", "bfloat16"))  # fmt: skip
     unsure = " and ".join(doubt(name, verdict) for name in test["doubts"])
     return (
-        f"tested: twice the batch takes {report.show_ratio(test['batch'])} times as long, bfloat16 "
+        f"tested: twice the batch takes {twice} times as long, bfloat16 "
         f"weights {lighter}: {f'unsure, since {unsure}' if unsure else 'which fits'}"
     )
 
@@ -88,12 +90,19 @@ def doubt(name: str, verdict: dict) -> str:
     low, high = limits
     if where == BETWEEN:
         return f"{value} is not clearly below {low} or above {high}"
-    return f"{value} is {where} {dict(below=low, above=high)[where]}"
+    return f"{value} is {where} {dict(below=low, above=high)[where]}, which does not fit"
 
 
 def unexplained(share: dict) -> str:
-    shown = report.show_ratio({key: 100 * value for key, value in share.items()})
-    return f"{shown} % is {'more than all' if share['value'] > TOO_MUCH else 'too vague'}"
+    if share["value"] > TOO_MUCH:
+        return f"{percents(share)} is more than all"
+    straddles = share["low"] < EXPLAINED <= share["high"]
+    return f"{percents(share)} {'may be half or less' if straddles else 'is of too noisy a time'}"
+
+
+def percents(share: dict) -> str:
+    """As "69 (67 to 71) %"."""
+    return report.show_ratio({key: 100 * value for key, value in share.items()}) + " %"
 
 
 def use(device: dict) -> str:

@@ -1,4 +1,4 @@
-"""What a verdict is about: a module on its inputs, to be timed, priced, and changed to test it."""
+"""A module on its inputs: to be timed as a whole and by its nodes, priced, and changed."""
 
 import copy
 from collections.abc import Callable
@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 
-from mvgpt import GPT
-from mvgpt.data import random_ids
 from mvgpt.measure.costs import node_costs
-from mvgpt.measure.graph import describe_node, export_pass, operations
+from mvgpt.measure.graph import NodeClock, describe_node, export_pass, operations
 from mvgpt.measure.roofs import Roofs, priced
 from mvgpt.measure.timing import time_call
 from mvgpt.measure.verdict import BANDWIDTH, COMPUTE
@@ -62,7 +60,20 @@ def each(change: Callable[[torch.Tensor], torch.Tensor], inputs: Any) -> Any:
     return [each(change, value) for value in inputs]
 
 
-def random_pass(model: GPT, batch: int, tokens: int, seed: int) -> Workload:
-    """A pass over random ids (batch, tokens)."""
-    ids = random_ids(model.config.vocab_size, batch * tokens, seed).view(batch, tokens)
-    return Workload(model, ids.to(model.wte.weight.device))
+class Timed(Workload):
+    """A workload on the CPU that runs as it is, and its graph a node at a time.
+
+    `runs` are the seconds of each node, run by run: an operation is done when its call returns.
+    """
+
+    def __init__(self, module: torch.nn.Module, *inputs: Any):
+        super().__init__(module, *inputs)
+        self.exported = export_pass(module, *inputs)
+        self.clock = NodeClock(self.exported)
+        self.runs: list[dict[str, float]] = []
+
+    def time_nodes(self) -> float:
+        """The sum of the nodes' seconds in a run, which is added to `runs`."""
+        self.clock.run(*self.inputs)
+        self.runs.append(dict(self.clock.seconds))
+        return sum(self.clock.seconds.values())
