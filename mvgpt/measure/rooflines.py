@@ -50,7 +50,7 @@ def products(axes: Axes, nodes: Sequence[dict], roofs: dict) -> None:
     for rate, size in rates.items():
         axes.plot([low, peak / rate], [low * rate, peak], color=GREY, linewidth=0.6)
         if rate in (min(rates), max(rates)):
-            height = 0.55 if rate == min(rates) else 3  # below the line, or above all
+            height = 0.55 if rate == min(rates) else 11  # below the line, or above all
             axes.annotate(f"{size:g} MB at {rate:.0f} GB/s", (1.1 * low, height * low * rate),
                           fontsize=8, color=GREY)  # fmt: skip
     kinds = (("o", SLATE, "matrix products", False), ("D", CORAL, "attention", True))
