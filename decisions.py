@@ -29,8 +29,9 @@ from mvgpt.measure.characters import count_characters, train_tokenizer
 from mvgpt.measure.comparison import compare_decisions
 from mvgpt.measure.conditions import ROOT
 from mvgpt.measure.plots import UNITS, plot_decisions
+from mvgpt.measure.prices import Roofs
 from mvgpt.measure.rooflines import plot_predictions
-from mvgpt.measure.roofs import Roofs, find_roofs
+from mvgpt.measure.roofs import find_roofs
 
 VOCABULARIES = (5_000, 10_000, 20_000)
 STORY = ROOT / "checkpoints" / "stories" / "story.txt"

@@ -84,7 +84,8 @@ def test_times_are_written_and_printed(checkpoint, tmp_path, start):
     assert ledger.keys() == {"plain", "nodes", "between", "residual"}
     assert status == (3 if closes is False else 0)
     total = sum(node["milliseconds"]["median"] for node in results["nodes"])
-    assert total == pytest.approx(results["ledger"]["nodes"]["median"], rel=0.2)
+    # A sum of medians is not the median of sums, least of all on a busy machine.
+    assert 0.4 < total / results["ledger"]["nodes"]["median"] < 1.6
     for times in [
         *results["ledger"].values(),
         *(node["milliseconds"] for node in results["nodes"]),

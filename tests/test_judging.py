@@ -14,8 +14,9 @@ from test_roofs import written
 from mvgpt.measure import judging
 from mvgpt.measure.graph import pass_inputs
 from mvgpt.measure.judging import find_kinds, judge_run, middle_step, usable_roofs
+from mvgpt.measure.prices import Roofs
 from mvgpt.measure.profiling import profile_pass
-from mvgpt.measure.roofs import Roofs, measure_roofs
+from mvgpt.measure.roofs import measure_roofs
 from mvgpt.measure.timing import run_rounds, spread, time_hand_over
 from mvgpt.measure.verdict import BANDWIDTH, COMPUTE, HAND_OVER
 from mvgpt.measure.workload import Workload

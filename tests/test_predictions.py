@@ -13,8 +13,8 @@ from mvgpt.measure.comparison import compare_decisions
 from mvgpt.measure.costs import node_costs, total
 from mvgpt.measure.decisions import AGAIN, BASE, DECISIONS
 from mvgpt.measure.predictions import COMPILED, UNMEASURED, estimates, predict
+from mvgpt.measure.prices import Roofs
 from mvgpt.measure.reading import Reading
-from mvgpt.measure.roofs import Roofs
 from mvgpt.measure.vocabulary import work
 
 FOUR_BYTES = 4

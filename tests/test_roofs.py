@@ -13,7 +13,8 @@ from mvgpt.bench import roofs as mode
 from mvgpt.data import random_ids
 from mvgpt.measure import roofs
 from mvgpt.measure.costs import Cost, node_costs
-from mvgpt.measure.roofs import Roofs, find_roofs, measure_roofs, net, priced, reach
+from mvgpt.measure.prices import Roofs, priced, reach
+from mvgpt.measure.roofs import find_roofs, measure_roofs, net
 from mvgpt.measure.workload import Timed
 
 

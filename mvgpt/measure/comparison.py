@@ -12,8 +12,8 @@ from mvgpt import GPT
 from mvgpt.measure.arms import Arm, check, refer, time_arm
 from mvgpt.measure.decisions import AGAIN, BASE, DECISIONS, Decision
 from mvgpt.measure.predictions import predict
+from mvgpt.measure.prices import Roofs
 from mvgpt.measure.reading import SHARES, Reading
-from mvgpt.measure.roofs import Roofs
 from mvgpt.measure.timing import (
     INVALID,
     Clock,

@@ -7,7 +7,8 @@ from mvgpt.measure.arms import reason
 from mvgpt.measure.gpu import device_use
 from mvgpt.measure.graph import Step, step_inputs
 from mvgpt.measure.positions import seen
-from mvgpt.measure.roofs import Roofs, find_roofs
+from mvgpt.measure.prices import Roofs
+from mvgpt.measure.roofs import find_roofs
 from mvgpt.measure.timing import (
     MIN_ROUNDS,
     Spread,

@@ -19,7 +19,7 @@ from mvgpt.measure.graph import (
     step_inputs,
 )
 from mvgpt.measure.ledger import measure_ledger
-from mvgpt.measure.roofs import Roofs, priced, reach
+from mvgpt.measure.prices import Roofs, priced, reach
 from mvgpt.measure.timing import as_json, spread
 from mvgpt.measure.workload import Timed
 

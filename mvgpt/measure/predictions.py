@@ -12,8 +12,8 @@ from mvgpt.measure.arms import Arm, reason
 from mvgpt.measure.costs import node_costs, total
 from mvgpt.measure.decisions import applied
 from mvgpt.measure.graph import Step, export_pass, step_inputs
+from mvgpt.measure.prices import Roofs, priced
 from mvgpt.measure.reading import SHARES, Reading
-from mvgpt.measure.roofs import Roofs, priced
 from mvgpt.progress import progress
 
 COMPILED = "what the compiler fuses is not known before it compiles"

@@ -8,7 +8,7 @@ import torch
 
 from mvgpt.measure.costs import node_costs
 from mvgpt.measure.graph import NodeClock, describe_node, export_pass, operations
-from mvgpt.measure.roofs import Roofs, priced
+from mvgpt.measure.prices import Roofs, priced
 from mvgpt.measure.timing import time_call
 from mvgpt.measure.verdict import BANDWIDTH, COMPUTE
 
